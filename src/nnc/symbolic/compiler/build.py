@@ -6,7 +6,7 @@ else one copy behind the loop takes it there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 
@@ -24,20 +24,20 @@ from nnc.concrete import (
     synchronize_to_multiview,
 )
 from nnc.concrete import ExecKey as ConcreteKey
-from nnc.concrete.control import beyond
 from nnc.concrete.graph import workspace_spec
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
-from nnc.errors import IndexRangeError, LayoutError
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
+from nnc.symbolic.compiler.body_tests import bounded, choice, integer
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.check.turns import turns
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
+from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
 from nnc.symbolic.compiler.place.concatenation import copied_parts
 from nnc.symbolic.compiler.place.liveness import OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
@@ -46,58 +46,11 @@ from nnc.symbolic.compiler.place.slots import (
     Slots,
     trips,
 )
+from nnc.symbolic.compiler.views import begins_at, part_of, view_root
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
-from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecSymbol, TensorKey
 
 _COPY = Command(contiguous, NoAttrs())
-
-
-@dataclass(slots=True, eq=False)
-class _MovingOperand:
-    """The slots of a loop in its concrete graph: for each slot and spec a place; `memory` gives the first ones."""
-
-    slots: Slots
-    body: ConcreteGraph
-    memory: Callable[[int, TensorSpec], Place]
-    _made: dict[tuple[Slot, TensorSpec], Place] = field(default_factory=dict)
-    _first: dict[tuple[Slot, TensorSpec], Carry] = field(default_factory=dict)
-    _exchanged: set[Slot] = field(default_factory=set)
-
-    def place(self, slot: Slot, spec: TensorSpec) -> Place:
-        """Where a value of this slot lies, as of the step that is being added."""
-        if (slot, spec) not in self._made:
-            cycle = self.slots.cycle(slot)
-            if len(cycle) == 1 and not self.slots.passed:
-                self._made[slot, spec] = self.memory(slot, spec)
-            for value in cycle:
-                if (value, spec) not in self._made:
-                    assert value not in self._exchanged
-                    self._made[value, spec] = self._first[value, spec] = Carry(self.memory(value, spec))
-        return self._made[slot, spec]
-
-    def exchange(self, branches: Sequence[Mapping[Slot, Slot]], specs: Iterable[TensorSpec]) -> list[Phi]:
-        """From this step on each slot has the memory that the taken branch says, each where it was before."""
-        moved = sorted({slot for slots in branches for slot in slots})
-        phis = {}
-        for spec in specs:
-            for slot in moved:
-                if spec.nbytes <= self.slots.sizes[slot]:
-                    places = [self.place(slots.get(slot, slot), spec) for slots in branches]
-                    phis[slot, spec] = Phi(places[0], *places)
-        self._made.update(phis)
-        self._exchanged.update(moved)
-        return list(phis.values())
-
-    def close(self) -> None:
-        """Behind an iteration the pointers of each cycle of slots move on."""
-        for (slot, spec), carry in self._first.items():
-            source = self.slots.cycle(slot)[-1]
-            self.body.carry_over(self._made[source, spec], carry)
-
-
-def _nothing_lent(root: TensorKey, spec: TensorSpec) -> Place:
-    raise AssertionError(root)
 
 
 @dataclass(slots=True, eq=False)
@@ -119,9 +72,9 @@ class GraphBuilder:
     places: dict[TensorKey, Place]
     concrete: ConcreteGraph
     is_body: bool = False
-    moving: _MovingOperand | None = None
+    moving: MovingOperand | None = None
     rows: Mapping[TensorKey, Place] = field(default_factory=dict)
-    lend: Callable[[TensorKey, TensorSpec], Place] = _nothing_lent
+    lend: Callable[[TensorKey, TensorSpec], Place] = nothing_lent
     begin: Callable[[], None] | None = None
     written: frozenset[TensorKey] = frozenset()
     most: int | None = 1
@@ -191,7 +144,7 @@ class GraphBuilder:
                 if lender is not None
                 else next(value for value in life.roots if value not in planned.lives.shifts)
             )
-            return _part(self._root_place(whole), spec, shift // spec.dtype.itemsize, contiguous_strides(spec.shape))
+            return part_of(self._root_place(whole), spec, shift // spec.dtype.itemsize, contiguous_strides(spec.shape))
         return Tensor(spec, self.storage, self.offsets.get(id(life), 0) + shift)
 
     def _find_lent(self, root: TensorKey) -> None:
@@ -284,7 +237,7 @@ class GraphBuilder:
             root
             for root, slot in self.planned.slots.of.items()
             if isinstance(place := self.places.get(root), Carry)
-            and not _begins_at(place.initial, self._slot_memory(slot))
+            and not begins_at(place.initial, self._slot_memory(slot))
         )
 
     def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
@@ -297,7 +250,7 @@ class GraphBuilder:
             whole = self.place(record.outputs[0])
             graph, placed = self.planned.graph, self.planned.lives.in_place[step]
             for part, start, strides in copied_parts(graph, record, placed):
-                self.copy(self.place(part), _part(whole, graph.tensors[part].spec, start, strides))
+                self.copy(self.place(part), part_of(whole, graph.tensors[part].spec, start, strides))
         else:
             scratch = None
             if workspace is not None:
@@ -314,7 +267,7 @@ class GraphBuilder:
         body = ConcreteGraph(backend=planned.backend, name=record.name or "while")
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
-        moving = _MovingOperand(planned.slots, body, partial(self._first_memory, planned, outer))
+        moving = MovingOperand(planned.slots, body, partial(self._first_memory, planned, outer))
         places: dict[TensorKey, Place] = dict(zip(attrs.body.parameters, inputs, strict=True))
         resident = _resident(attrs, planned.slots, outer, record)
         for key in attrs.body.parameters[: attrs.carried]:
@@ -370,7 +323,7 @@ class GraphBuilder:
         for symbol, stack in self.rows.items():
             spec = graph.tensors[symbol].spec
             strides = contiguous_strides(spec.shape)
-            rows = [_part(stack, spec, number * spec.elements, strides) for number in range(stack.spec.shape[0])]
+            rows = [part_of(stack, spec, number * spec.elements, strides) for number in range(stack.spec.shape[0])]
             if rows and of_parameters is not bool(graph.writers(symbol)):
                 self.copy(self.place(symbol), self.concrete.multiview(rows))
 
@@ -385,10 +338,10 @@ class GraphBuilder:
         places = tuple(self.place(key) for key in attrs.asked())
         if attrs.at_most is None:
             return PythonTest(function, places)
-        return PythonTest(_bounded(function, attrs.at_most), (self.concrete.count, *places))
+        return PythonTest(bounded(function, attrs.at_most), (self.concrete.count, *places))
 
     def _lend(
-        self, around: Mapping[TensorKey, TensorKey | None], moving: _MovingOperand | None
+        self, around: Mapping[TensorKey, TensorKey | None], moving: MovingOperand | None
     ) -> Callable[[TensorKey, TensorSpec], Place]:
         """How a body finds the memory of blocks here, of roots by its own names: slots move, and have no places."""
 
@@ -409,8 +362,8 @@ class GraphBuilder:
         passed = self.planned.slots.passed.get(step, tuple({} for _ in bodies))
         before = self._moving_before(passed)
         phis, lives = self._pass(passed), self.planned.lives.of
-        choice = _choice(attrs.function or _integer, len(attrs.branches), attrs.otherwise is not None)
-        node = self.concrete.case_of(choice, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
+        chooser = choice(attrs.function or integer, len(attrs.branches), attrs.otherwise is not None)
+        node = self.concrete.case_of(chooser, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
         self._append(node)
         for index, ((name, body), planned) in enumerate(zip(attrs.bodies(), bodies, strict=True)):
             branch = ConcreteGraph(backend=planned.backend, name=name)
@@ -432,7 +385,7 @@ class GraphBuilder:
                         builder.copy(builder.place(result), place)
             self.concrete.set_case(node, index, branch)
 
-    def _moving_before(self, passed: Sequence[Mapping[TensorKey, TensorKey]]) -> _MovingOperand | None:
+    def _moving_before(self, passed: Sequence[Mapping[TensorKey, TensorKey]]) -> MovingOperand | None:
         """The slots as they are in front of a step in which they exchange memory."""
         if self.moving is None or not any(passed):
             return self.moving
@@ -471,26 +424,6 @@ class GraphBuilder:
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
 
 
-def _begins_at(place: Place, memory: Place) -> bool:
-    """Whether a place is the memory, or its beginning."""
-    if isinstance(place, Tensor) and isinstance(memory, Tensor):
-        return place.storage is memory.storage and place.offset == memory.offset
-    return place is memory
-
-
-def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
-    """The part of `root` that an alias names; LayoutError for memory that has gaps."""
-    if not root.is_contiguous:
-        raise LayoutError(
-            "bind",
-            got=f"strides {list(root.strides)} for {graph.label(graph.root(key))}, which has aliases",
-            need="contiguous memory",
-            fix="bind a contiguous copy",
-        )
-    region = graph.region(key)
-    return root.view(graph.tensors[key].spec, region.offset, region.strides)
-
-
 def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecSymbol) -> frozenset[TensorKey]:
     """The carried symbols that lie in their slots from the first iteration on."""
     body, resident = attrs.body, set[TensorKey]()
@@ -511,48 +444,6 @@ def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecS
     return frozenset(resident)
 
 
-def _part(whole: Place, spec: TensorSpec, offset: int, strides: Shape) -> Place:
-    """The part of a place that begins so many elements behind it."""
-    if isinstance(whole, Tensor):
-        return whole.view(spec, offset, strides)
-    if whole.spec == spec and not offset:
-        return whole
-    assert isinstance(whole, Multiview | Phi | Carry)
-    return synchronize_to_multiview(whole, Reference(spec, offset, strides))
-
-
 def _poison(dead: Place) -> AnyCommand:
     """Bytes of 0xFF: not-a-number in every floating-point type, so that whoever reads freed memory is found out."""
     return Command(FILL, FillAttrs(255.0, dead.spec))
-
-
-def _integer(tensor: Tensor) -> int:
-    return int(tensor.numpy().item())
-
-
-def _bounded(function: Callable[..., object], last: int) -> Callable[..., bool]:
-    """The test, with an error where it would let the loop go beyond its last iteration."""
-
-    def test(count: Tensor, *tensors: Tensor) -> bool:
-        goes_on = bool(function(*tensors))
-        if goes_on and _integer(count) >= last:
-            raise beyond()
-        return goes_on
-
-    return test
-
-
-def _choice(function: Callable[..., int], count: int, has_bypass: bool) -> Callable[..., int]:
-    """The branch to take: `count` stands for the bypass."""
-
-    def choose(*tensors: Tensor) -> int:
-        chosen = function(*tensors)
-        if 0 <= chosen < count:
-            return chosen
-        if not has_bypass:
-            raise IndexRangeError(
-                "case..of", got="a choice without a branch", need=f"0 ≤ choice < {count}", fix="bypass="
-            )
-        return count
-
-    return choose

@@ -29,13 +29,14 @@ from nnc.core.values.storage import Storage, give_back_free_memory
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
-from nnc.symbolic.compiler.build import GraphBuilder, view_root
+from nnc.symbolic.compiler.build import GraphBuilder
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
 from nnc.symbolic.compiler.repeat.budget import Budget
+from nnc.symbolic.compiler.views import view_root
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 

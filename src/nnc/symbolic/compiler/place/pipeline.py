@@ -11,7 +11,7 @@ computes its results where they are wanted, and may write over operands that end
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
 
@@ -19,6 +19,18 @@ from nnc.classes import dataclass
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
 from nnc.symbolic.compiler.order.uses import Uses, uses_of
+from nnc.symbolic.compiler.place.body_lives import (
+    bytes_of,
+    drop_count,
+    ends_with,
+    handed_on,
+    in_one_block,
+    keep_unwritten,
+    lendable,
+    moved_results,
+    one_to_one,
+    over_when_entered,
+)
 from nnc.symbolic.compiler.place.concatenation import concatenate_in_place, sites
 from nnc.symbolic.compiler.place.concurrency import Concurrency, run_side_by_side
 from nnc.symbolic.compiler.place.liveness import (
@@ -27,7 +39,6 @@ from nnc.symbolic.compiler.place.liveness import (
     ends_at,
     find_live_ranges,
     fold_inplace,
-    live_range_of,
 )
 from nnc.symbolic.compiler.place.memory import PLACES, PLACES_OF_A_TRIAL, lay_out
 from nnc.symbolic.compiler.place.planned import PlannedGraph
@@ -36,7 +47,6 @@ from nnc.symbolic.compiler.place.slots import (
     Slots,
     assign_slots,
     computed_places,
-    handed_operands,
     join_equals,
     live_through,
     permute_in_place,
@@ -147,7 +157,7 @@ class Planner:
                 other = self.arranged(concurrency, permuted=False)
                 other_shared, other, other_bound = self._slotted(loop, other, concurrency, permuted=False)
                 bound = min(bound, other_bound)
-                if other.arena + _moved_results(loop, other) < best.arena + _moved_results(loop, best):
+                if other.arena + moved_results(loop, other) < best.arena + moved_results(loop, best):
                     shared, permuted, best = other_shared, False, other
         arranged = partial(self.arranged, concurrency, shared=shared, permuted=permuted, places=PLACES_OF_A_TRIAL)
         for step in sites(self.graph, self.order)[:trials]:
@@ -181,7 +191,7 @@ class Planner:
         """The live ranges of all roots, each with a block of its own."""
         boundary = self.boundary
         lives = find_live_ranges(self.graph, self.order, self.uses, boundary.outside)
-        _keep_unwritten(self.graph, boundary.kept, lives, boundary.outside)
+        keep_unwritten(self.graph, boundary.kept, lives, boundary.outside)
         if boundary.loop is not None:
             live_through(boundary.loop, self.graph, lives, len(boundary.early))
         return lives
@@ -250,9 +260,9 @@ class Planner:
     ) -> Iterator[tuple[ExecKey, tuple[PlannedGraph, ...]]]:
         """The plans of the bodies of each exec, with the memory that the blocks around lend them."""
         boundary = self.boundary
-        handed_on = frozenset[TensorKey]()
+        kept_by_loop = frozenset[TensorKey]()
         if boundary.loop is not None:
-            handed_on = _handed_on(self.graph, self.order, boundary.loop) - boundary.operands
+            kept_by_loop = handed_on(self.graph, self.order, boundary.loop) - boundary.operands
         for step, key in enumerate(self.order):
             if key not in self.inner:
                 continue
@@ -260,21 +270,21 @@ class Planner:
 
             def may_write(root: TensorKey, step: int = step) -> bool:
                 life = lives.of[root]
-                return root not in handed_on and ends_at(life, step) and is_over(life, step)
+                return root not in kept_by_loop and ends_at(life, step) and is_over(life, step)
 
             if plans.loop is not None:
-                _drop_count(lives.of.get(record.outputs[0]), step)
-                lent = _lendable(record, lives, may_write) & plans.read_once()
+                drop_count(lives.of.get(record.outputs[0]), step)
+                lent = lendable(record, lives, may_write) & plans.read_once()
                 body = plans.iteration(lent)
                 lives.outer[step] = use_outer_memory(record, step, body.slots, lives, may_write, sorted(lent))
                 over: Sequence[int] = range(record.command.attrs.carried)
                 yield key, (body,)
             else:
-                lent = _lendable(record, lives, may_write)
+                lent = lendable(record, lives, may_write)
                 branches = self._lend(plans, record, step, lives, lent)
-                over = _over_when_entered(record, plans.chosen, branches)
+                over = over_when_entered(record, plans.chosen, branches)
                 yield key, branches
-            ending = (place for place in over if _ends_with(lives, record.inputs[place], step))
+            ending = (place for place in over if ends_with(lives, record.inputs[place], step))
             lives.lent[step] = {taken for place in (*ending, *lent) if (taken := record.inputs[place]) is not None}
 
     def _lend(
@@ -365,7 +375,7 @@ class BodyPlans:
         bodies = [body for _, body in bodies_of(self.record.command)]
         planned = self.branches(frozenset(), outputs, frozenset())
         return max(
-            max(value.arena - _bytes_of(body.graph, body.results), 0)
+            max(value.arena - bytes_of(body.graph, body.results), 0)
             for value, body in zip(planned, bodies, strict=True)
         )
 
@@ -394,12 +404,12 @@ class BodyPlans:
             return frozenset()
         planned = self.branches(operands, results, allowed)
         bodies = [body for _, body in bodies_of(self.record.command)]
-        return _one_to_one(
+        return one_to_one(
             (place, other)
             for place in operands
             for other in results
             if all(
-                _in_one_block(value, body.parameters[place - self.chosen], body.results[other])
+                in_one_block(value, body.parameters[place - self.chosen], body.results[other])
                 for value, body in zip(planned, bodies, strict=True)
             )
         )
@@ -426,67 +436,6 @@ class BodyPlans:
         )
 
 
-def _in_one_block(planned: PlannedGraph, parameter: TensorKey, result: TensorKey) -> bool:
-    """The result is the parameter, or written where that was."""
-    life = planned.lives.of.get(result)
-    return result == parameter or (result in planned.lent and life is planned.lives.of.get(parameter))
-
-
-def _moved_results(loop: WhileAttrs, planned: PlannedGraph) -> int:
-    """Bytes of the results of a loop that are copied behind it, as where they end depends on the run."""
-    is_moved = trips(loop) is not None and planned.slots.passed
-    return _bytes_of(planned.graph, loop.exits()) if is_moved else 0
-
-
-def _drop_count(life: LiveRange | None, step: int) -> None:
-    """A count that nobody reads is not written."""
-    if life is not None and ends_at(life, step):
-        life.nbytes = 0
-
-
-def _one_to_one(pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-    """Pairs without those whose first or second another one has before them."""
-    chosen: set[tuple[int, int]] = set()
-    for value, other in sorted(pairs):
-        if not any(value == first or other == second for first, second in chosen):
-            chosen.add((value, other))
-    return frozenset(chosen)
-
-
-def _bytes_of(graph: SymbolicGraph, keys: Iterable[TensorKey]) -> int:
-    return sum(graph.tensors[key].spec.nbytes for key in keys)
-
-
-def _over_when_entered(record: ExecSymbol, chosen: int, branches: Sequence[PlannedGraph]) -> Sequence[int]:
-    """Places of inputs that are not read behind the choice: those it is made by, and those no branch reads."""
-    bodies = [body for _, body in bodies_of(record.command)]
-    return [
-        place
-        for place in range(len(record.inputs))
-        if place < chosen
-        or not any(
-            body.parameters[place - chosen] in body.results or value.touches(body.parameters[place - chosen])
-            for value, body in zip(branches, bodies, strict=True)
-        )
-    ]
-
-
-def _ends_with(lives: LiveRanges, key: TensorKey | None, step: int) -> bool:
-    """Is the block of an input there that ends with the step?"""
-    life = None if key is None else lives.of.get(key)
-    return life is not None and ends_at(life, step)
-
-
-def _lendable(record: ExecSymbol, lives: LiveRanges, may_write: Callable[[TensorKey], bool]) -> frozenset[int]:
-    """Places of inputs whose blocks no other input has, and which may be written over."""
-    blocks = [lives.of.get(key) for key in record.inputs if key is not None]
-    return frozenset(
-        place
-        for place, key in enumerate(record.inputs)
-        if key in lives.of and sum(other is lives.of[key] for other in blocks) == 1 and may_write(key)
-    )
-
-
 def _loop_boundary(attrs: WhileAttrs, operands: frozenset[TensorKey] = frozenset()) -> Boundary:
     """What the test and the results behind the loop read comes first; carried values that change have slots."""
     body, graph = attrs.body, attrs.body.graph
@@ -504,30 +453,3 @@ def _loop_boundary(attrs: WhileAttrs, operands: frozenset[TensorKey] = frozenset
         operands=operands,
         loop=attrs,
     )
-
-
-def _handed_on(graph: SymbolicGraph, order: Sequence[ExecKey], loop: WhileAttrs) -> frozenset[TensorKey]:
-    """Roots that may be the memory of a parameter: branches give operands back."""
-    handed = set(loop.body.parameters)
-    for key in order:
-        record = graph.execs[key]
-        if isinstance(record.command.attrs, CaseAttrs):
-            pairs = (pair for branch in handed_operands(record) for pair in branch.items())
-            handed.update(output for output, operand in pairs if operand in handed)
-    return frozenset(handed)
-
-
-def _keep_unwritten(
-    graph: SymbolicGraph, kept: Iterable[TensorKey], lives: LiveRanges, bound: Collection[TensorKey]
-) -> None:
-    """A wanted output that no exec touches (an input passed through, a fill) still needs memory."""
-    for root in sorted(kept):
-        if root in lives.of or root in bound:
-            continue
-        record, end = graph.tensors[root], lives.steps
-        if record.fill is None:
-            lives.of[root] = live_range_of(graph, root, 0, end + 1)
-            lives.of[root].outside = True
-        else:
-            lives.of[root] = live_range_of(graph, root, end, end + 1)
-            lives.fills.setdefault(end, []).append(root)
