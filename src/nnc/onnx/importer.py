@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import numpy as np
@@ -20,10 +19,12 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import DTYPES, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
-from nnc.errors import BackendError, CycleError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
+from nnc.errors import BackendError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.attributes import check_attributes
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
 from nnc.onnx.node import FOLDED_RESULT, Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
+from nnc.onnx.node_order import check_unique, ordered
+from nnc.onnx.node_values import NodeInputs, OnnxValue
 from nnc.symbolic import Symbol, SymbolicGraph
 
 # Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
@@ -34,34 +35,6 @@ LATE_ELEMENTS = 256
 MOST_FOLDED = 1 << 28
 BUILTIN = (AssertionError, AttributeError, ArithmeticError, LookupError, TypeError, ValueError)
 STAND_INS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
-
-
-# What elements stand for that are no tensor of ours: text, or maps.
-Meaning: TypeAlias = Callable[[Array], "Array | list[dict[object, float]]"]
-
-
-@dataclass(slots=True, eq=False)
-class OnnxValue:
-    """A value of the file. `sources` are the inputs whose elements it depends on; `items` makes it a sequence.
-
-    `meaning` makes of the elements what the caller gets.
-    """
-
-    array: Array | None = None
-    symbol: Symbol | None = None
-    sources: frozenset[str] = frozenset()
-    items: tuple[OnnxValue, ...] | None = None
-    weight: str = ""
-    meaning: Meaning | None = None
-
-    @property
-    def spec(self) -> TensorSpec | None:
-        """Shape and element type; None for what is no tensor of ours."""
-        if self.symbol is not None:
-            return self.symbol.spec
-        if self.array is None or self.array.dtype not in TWINS:
-            return None
-        return TensorSpec(self.array.shape, dtype_of(self.array.dtype))
 
 
 # Gives the symbol of a weight (or of a constant, whose name is empty) with its values.
@@ -201,31 +174,36 @@ class OnnxImporter:
     # ---- calls
 
     def call(self, node: OnnxNode, row: OnnxRow, inputs: Sequence[OnnxValue | None]) -> Sequence[OnnxValue]:
-        """What a row makes of the inputs."""
-        inputs = [entry if entry is None or entry.meaning is None else _meant(node, entry) for entry in inputs]
-        known = [None if entry is None else entry.array for entry in inputs]
-        sources = [frozenset() if entry is None else entry.sources for entry in inputs]
-        every = frozenset[str]().union(*sources)
-        is_known = all(entry is None or (entry.array is not None and entry.items is None) for entry in inputs)
-        forced = row.build is None
-        if forced and not is_known:
-            raise Unknown(every, f"{node.label}, whose result depends on values", whole=True)
-        if is_known and (forced or every or (self._is_small(known) and not (row.late and self._is_weight(known)))):
-            folded = self._fold(node, row, known)
+        """What a row makes of the inputs: elements where it can be computed at once, else symbols."""
+        given = NodeInputs.of(node, inputs)
+        if row.build is None and not given.is_known:
+            raise Unknown(given.sources, f"{node.label}, whose result depends on values", whole=True)
+        if given.is_known and self._is_folded(row, given):
+            folded = self._fold(node, row, given.known)
             if folded is not None:
-                self.folded += 0 if every else sum(entry.nbytes for entry in folded)
-                if self.folded > MOST_FOLDED:
-                    got = f"{self.folded:,} bytes of constants that nodes compute from others"
-                    raise MemoryLimitError(node.label, got=got, need=f"at most {MOST_FOLDED:,}")
-                return [OnnxValue(array, sources=every) for array in folded]
-        if any(entry is not None and entry.array is not None and entry.spec is None for entry in inputs):
-            raise self._strange(node, [entry for entry in inputs if entry is not None])
+                self._count_folded(node, given, folded)
+                return [OnnxValue(array, sources=given.sources) for array in folded]
+        if any(entry is not None and entry.array is not None and entry.spec is None for entry in given.inputs):
+            raise self._strange(node, [entry for entry in given.inputs if entry is not None])
         assert row.build is not None
-        operands = tuple(None if entry is None else self.operand(entry) for entry in inputs)
-        call = NodeCall(node, operands, tuple(known), tuple(sources), _Symbols(self))
+        operands = tuple(None if entry is None else self.operand(entry) for entry in given.inputs)
+        call = NodeCall(node, operands, given.known, given.sources_of_each, _Symbols(self))
         built = row.build(call)
         results = built if isinstance(built, tuple) else (built,)
-        return [OnnxValue(symbol=self._own(entry), sources=every) for entry in results]
+        return [OnnxValue(symbol=self._own(entry), sources=given.sources) for entry in results]
+
+    def _is_folded(self, row: OnnxRow, given: NodeInputs) -> bool:
+        """Whether a node of known inputs is computed at once: it must be, or they are few, or options of the run."""
+        if row.build is None or given.sources:
+            return True
+        return self._is_small(given.known) and not (row.late and self._is_weight(given.known))
+
+    def _count_folded(self, node: OnnxNode, given: NodeInputs, folded: Sequence[Array]) -> None:
+        """MemoryLimitError where constants that nodes make of constants are too many."""
+        self.folded += 0 if given.sources else sum(array.nbytes for array in folded)
+        if self.folded > MOST_FOLDED:
+            got = f"{self.folded:,} bytes of constants that nodes compute from others"
+            raise MemoryLimitError(node.label, got=got, need=f"at most {MOST_FOLDED:,}")
 
     def _strange(self, node: OnnxNode, inputs: Sequence[OnnxValue]) -> UsageError | Unknown:
         """The error, or the wish for values, of a node that reads an element type that is none of ours."""
@@ -332,14 +310,6 @@ class OnnxImporter:
         return None
 
 
-def _meant(node: OnnxNode, value: OnnxValue) -> OnnxValue:
-    """What a value stands for, as one that a node can read."""
-    assert value.meaning is not None
-    if value.array is None:
-        raise Unknown(value.sources, f"{node.label}, which reads text or maps", whole=True)
-    return OnnxValue(np.asarray(value.meaning(value.array)), sources=value.sources)
-
-
 def _newest(versions: Sequence[int], opset: int) -> int:
     return max((entry for entry in versions if entry <= opset), default=versions[0])
 
@@ -381,57 +351,6 @@ class _Arrays:
     def constant(self, value: Array) -> Operand:
         """A value that is not recorded."""
         return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape))
-
-
-def check_unique(names: Sequence[str]) -> None:
-    """FormatError for names that stand twice."""
-    if len(set(names)) < len(names):
-        twice = sorted({str(name) for name in names if names.count(name) > 1})[:4]
-        raise FormatError(
-            "onnx", got=f"names that are written twice: {', '.join(twice)}", need="a name for each tensor"
-        )
-
-
-def ordered(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """The nodes so that each reads what is written before it; CycleError where there is no such order."""
-    listed = list(nodes)
-    written = [name for node in listed for name in node.output if name]
-    check_unique(written)
-    writers = {name: place for place, node in enumerate(listed) for name in node.output if name}
-    before = [{writers[name] for name in reads(node) if name in writers} for node in listed]
-    readers: dict[int, list[int]] = {}
-    for place, needed in enumerate(before):
-        for name in needed:
-            readers.setdefault(name, []).append(place)
-    missing = [len(needed) for needed in before]
-    ready = [place for place, count in enumerate(missing) if not count]
-    heapify(ready)
-    result: list[onnx.NodeProto] = []
-    while ready:
-        place = heappop(ready)
-        result.append(listed[place])
-        for reader in readers.get(place, ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                heappush(ready, reader)
-    if len(result) < len(listed):
-        got = f"{len(listed) - len(result)} nodes that wait for each other"
-        raise CycleError("onnx", got=got, need="a graph without circles")
-    return result
-
-
-def reads(node: onnx.NodeProto) -> set[str]:
-    """The names that a node reads, also inside its graphs, without what those write themselves."""
-    names = {name for name in node.input if name}
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            inner = attribute.g
-            own = {entry.name for entry in (*inner.input, *inner.initializer)} | {
-                n for entry in inner.node for n in entry.output
-            }
-            names |= {name for entry in inner.node for name in reads(entry)} - own
-            names |= {entry.name for entry in inner.output} - own
-    return names
 
 
 def decode_default(attribute: onnx.AttributeProto) -> object:

@@ -22,18 +22,16 @@ from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import give_back_free_memory
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
-from nnc.onnx.importer import BUILTIN, OnnxImporter, OnnxValue
+from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode
+from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import split
 from nnc.ops.quantization.quantization import DEQUANTIZE
-from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile
-from nnc.symbolic.compiler.compiled import LARGE
-from nnc.symbolic.compiler.place.memory import START
+from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, give_back_after
 from nnc.symbolic.passes import (
     DEFAULT,
     SUMS,
@@ -381,8 +379,7 @@ class OnnxModel:
                 self.by_value |= names
                 continue
             self._programs.put(key, program)
-            if program.making >= LARGE:
-                give_back_free_memory()
+            give_back_after(program.making)
             if self._depth:
                 self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
             else:
@@ -476,7 +473,7 @@ class OnnxModel:
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if _is_read(graph, operand) or operand.key in roots}
         nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
-        making += compiled.memory().program + START
+        making += compiled.memory().making
         return OnnxProgram(compiled, used, tuple(outputs), nbytes, making, wanted)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 from nnc.onnx.file import GraphPart
-from nnc.onnx.importer import ordered, reads
+from nnc.onnx.node_order import ordered, reads
 
 Graph = onnx.GraphProto | GraphPart
 # Operators that draw: to compute one twice gives other elements.

@@ -22,8 +22,9 @@ from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.initializers import Initializer, he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.onnx.file import GraphPart, OnnxFile
-from nnc.onnx.importer import OnnxImporter, OnnxValue
+from nnc.onnx.importer import OnnxImporter
 from nnc.onnx.node import Array, Unknown
+from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import leading_to
 from nnc.symbolic import Symbol, SymbolicGraph

@@ -1,6 +1,6 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
-from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile
+from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, give_back_after
 from nnc.symbolic.control import Loop, case_of, while_loop
 from nnc.symbolic.forward import hessian_vector_product, jvp
 from nnc.symbolic.gradient import Gradients, backward
@@ -32,6 +32,7 @@ __all__ = [
     "backward",
     "case_of",
     "compile",
+    "give_back_after",
     "faults",
     "hessian_vector_product",
     "jvp",

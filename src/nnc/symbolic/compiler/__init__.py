@@ -30,10 +30,10 @@ moving    the same over other tensors at each run
 lower     from what a caller asks to that
 """
 
-from nnc.symbolic.compiler.compiled import Arena, Compiled
+from nnc.symbolic.compiler.compiled import Arena, Compiled, give_back_after
 from nnc.symbolic.compiler.lower import compile
 from nnc.symbolic.compiler.moving import MovingProgram
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
 
-__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "MovingProgram", "compile"]
+__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "MovingProgram", "compile", "give_back_after"]

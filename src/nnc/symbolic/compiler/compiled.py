@@ -456,7 +456,7 @@ class Compiled(Uncopied):
             if self.choices.tuning is not None:
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
-            tidy(self.statement)
+            give_back_after(self.statement.arena + self.statement.bound)
             self._written, self._targets, self._sources = {}, {}, {}
             self._tensors, self._concrete, self._storage = tensors, concrete, storage
             self._arena.programs.add(self)
@@ -519,9 +519,9 @@ class Compiled(Uncopied):
         return self._tensors[key]
 
 
-def tidy(statement: MemoryStatement) -> None:
-    """Give back what making a large program leaves behind."""
-    if statement.arena + statement.bound >= LARGE:
+def give_back_after(nbytes: int) -> None:
+    """Give back what making a program of so many bytes left behind, where these are many."""
+    if nbytes >= LARGE:
         give_back_free_memory()
 
 

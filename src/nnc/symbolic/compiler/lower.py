@@ -20,8 +20,8 @@ from nnc.symbolic.compiler.compiled import (
     KernelChoices,
     RepeatingCopy,
     check_bindings,
+    give_back_after,
     own_all,
-    tidy,
 )
 from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.uses import uses_of
@@ -83,7 +83,7 @@ def compile(
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
     compiled, compilation = _compile(graph, asked)
     if limit is None or compiled.statement.arena <= limit:
-        tidy(compiled.statement)
+        give_back_after(compiled.statement.arena + compiled.statement.bound)
         return compiled
 
     def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
@@ -91,7 +91,7 @@ def compile(
 
     plans = Plans(compiled, compile_copy, _arena_bytes, _peak_lines)
     met, copy, budget = within([compilation, *_others(graph, asked, compiled.planned)], limit, plans)
-    tidy(met.statement)
+    give_back_after(met.statement.arena + met.statement.bound)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
 
 

@@ -13,8 +13,9 @@ import onnx
 from nnc import ops
 from nnc.core.values.dtype import I64
 from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
-from nnc.onnx.importer import OnnxImporter, OnnxValue, Special
+from nnc.onnx.importer import OnnxImporter, Special
 from nnc.onnx.node import Array, OnnxNode, Unknown
+from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.rows.control.loops import UNROLLED, repeated, scan_of
 from nnc.onnx.rows.learning.learning import labels_of
 from nnc.symbolic import Symbol, case_of

@@ -12,8 +12,9 @@ from nnc import ops
 from nnc.concrete import CountBelow
 from nnc.core.values.dtype import BOOL
 from nnc.errors import ShapeError, UsageError
-from nnc.onnx.importer import OnnxImporter, OnnxValue
+from nnc.onnx.importer import OnnxImporter
 from nnc.onnx.node import OnnxNode, Unknown
+from nnc.onnx.node_values import OnnxValue
 from nnc.symbolic import Symbol, while_loop
 from nnc.symbolic.control import Loop
 

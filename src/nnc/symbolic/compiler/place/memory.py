@@ -117,6 +117,11 @@ class MemoryStatement:
         """
         return self.arena + self.bound + self.outputs + self.program + self.scratch + self.beside + START
 
+    @property
+    def making(self) -> int:
+        """About what making the program leaves behind: its objects, and what nnc takes to start."""
+        return self.program + START
+
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0
         return (
