@@ -9,7 +9,7 @@ The backend is asked for as many iterations at a time as take some milliseconds,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from time import perf_counter
@@ -137,32 +137,62 @@ def joined_loop(
 ) -> JoinedLoop | None:
     """The loop of a body of which the nodes `parts` run before the test and behind it; None where Python must help."""
     records = [[body.execs[key] for key in keys] for keys in parts]
-    execs = [record for part in records for record in part if isinstance(record, Exec)]
-    idle = [record for part in records for record in part if isinstance(record, Noop) and record.action is None]
-    test = body.test
-    backend: object = execs[0].claim.backend if execs else None
-    if len(execs) + len(idle) < sum(map(len, records)) or any(one.claim.backend is not backend for one in execs):
-        return None
+    test, backend = body.test, _only_backend(record for part in records for record in part)
     if not isinstance(test, CountBelow | NonZero) or not isinstance(backend, LoopBackend):
         return None
     before, rest = (
-        tuple(moving_call(one, workspace(one)) for one in part if isinstance(one, Exec)) for part in records
+        tuple(moving_call(record, workspace(record)) for record in part if isinstance(record, Exec)) for part in records
     )
-    carries = [carry for _, carry in body.carry_overs]
-    sources = [source for source, _ in body.carry_overs]
     operands = [place for call in (*before, *rest) for place in call.operands]
     operands += [test.place] if isinstance(test, NonZero) else []
-    views = dict.fromkeys(
-        place for place in (*operands, *sources) if isinstance(place, Multiview) and place.counter is body.counter
-    )
-    parts_of = [place for place in operands if isinstance(place, Reference) and place.source in carries]
-    read = dict.fromkeys((*operands, *sources, *(view for place in views for view in place.views)))
-    others = [place for place in read if place not in {*carries, *views, *parts_of}]
-    if any(map(partial(_moves, body.counter, {*carries, *views}), others)):
+    places = _LoopPlaces.of(body, operands)
+    if places.moves_untold(body.counter):
         return None
-    moving: tuple[Moving, ...] = (*carries, *views)
-    still = [*carries, *(place for place in others if not isinstance(place, Tensor))]
-    return JoinedLoop(backend, body.counter, test, before, rest, body.carry_overs, moving, tuple(still))
+    moving: tuple[Moving, ...] = (*places.carries, *places.views)
+    return JoinedLoop(backend, body.counter, test, before, rest, body.carry_overs, moving, places.still)
+
+
+def _only_backend(records: Iterable[object]) -> object:
+    """The backend that all nodes run on; None where there are several, or where a node runs in Python."""
+    backend: object = None
+    for record in records:
+        if isinstance(record, Noop) and record.action is None:
+            continue
+        if not isinstance(record, Exec) or backend not in (None, record.claim.backend):
+            return None
+        backend = record.claim.backend
+    return backend
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopPlaces:
+    """The places that a loop reads or writes: carried ones, multiviews of its counter, and all others."""
+
+    carries: tuple[Carry, ...]
+    views: tuple[Multiview, ...]
+    others: tuple[Place, ...]
+
+    @classmethod
+    def of(cls, body: ConcreteBody, operands: Sequence[Place]) -> _LoopPlaces:
+        """Those of the operands, and what is carried over."""
+        carries = tuple(carry for _, carry in body.carry_overs)
+        sources = [source for source, _ in body.carry_overs]
+        views = dict.fromkeys(
+            place for place in (*operands, *sources) if isinstance(place, Multiview) and place.counter is body.counter
+        )
+        within = {place for place in operands if isinstance(place, Reference) and place.source in carries}
+        every = dict.fromkeys((*operands, *sources, *(view for place in views for view in place.views)))
+        told = {*carries, *views, *within}
+        return cls(carries, tuple(views), tuple(place for place in every if place not in told))
+
+    @property
+    def still(self) -> tuple[Place, ...]:
+        """What is looked up in front of a run: carried places, and others that are no tensors."""
+        return (*self.carries, *(place for place in self.others if not isinstance(place, Tensor)))
+
+    def moves_untold(self, counter: Counter) -> bool:
+        """Whether another place than carried ones and multiviews changes from one iteration to the next."""
+        return any(map(partial(_moves, counter, {*self.carries, *self.views}), self.others))
 
 
 def _moves(counter: Counter, moving: Collection[Place], place: Place) -> bool:

@@ -53,7 +53,7 @@ class NodeInputs:
     @classmethod
     def of(cls, node: OnnxNode, inputs: Sequence[OnnxValue | None]) -> NodeInputs:
         """What stands for text or maps is taken for what it means."""
-        meant = tuple(entry if entry is None or entry.meaning is None else _meant(node, one) for entry in inputs)
+        meant = tuple(entry if entry is None or entry.meaning is None else _meant(node, entry) for entry in inputs)
         known = tuple(None if entry is None else entry.array for entry in meant)
         return cls(meant, known, tuple(frozenset() if entry is None else entry.sources for entry in meant))
 

@@ -194,31 +194,25 @@ def assign_slots(
     These are all blocks as large as a carried one, for which there is a new slot where none is free, and smaller ones
     but for those that are `lent`. A loop that runs `once` needs each memory as long as its own slot does.
     """
-    places = computed_places(attrs)
-    pairs = [(lives.of[attrs.body.results[place]], lives.of[attrs.body.parameters[place]]) for place in places]
-    carried = {id(life) for pair in pairs for life in pair}
-    classes = {aligned(life.nbytes) for pair in pairs for life in pair} - {0}
-    wanted = {id(source): target for source, target in pairs}
+    pairs = [
+        (lives.of[attrs.body.results[place]], lives.of[attrs.body.parameters[place]])
+        for place in computed_places(attrs)
+    ]
     # Nothing moves in a loop that runs once, so that each value may have its own place among all others.
     work = _SlotAssignment(apart=once and not shared)
-    distinct = {id(life): life for life in lives.of.values() if life.nbytes and (shared or id(life) in carried)}
-    ordered = sorted(distinct.values(), key=lambda life: (life.lower, -life.upper, life.roots[0]))
-    for life in ordered:
-        if aligned(life.nbytes) in classes:
-            target = wanted.get(id(life))
-            work.put(life, None if target is None else work.slot_of.get(id(target)))
-    for life in sorted(ordered, key=lambda life: -life.nbytes):
-        if aligned(life.nbytes) not in classes and not any(root in lent for root in life.roots):
-            work.squeeze(life)
+    work.fill(_placed(lives, pairs, shared), pairs, lent)
     moves = _permutation(work.sizes, [(work.slot_of[id(a)], work.slot_of[id(b)]) for a, b in pairs if a.nbytes])
     slots = {root: work.slot_of[id(life)] for root, life in lives.of.items() if id(life) in work.slot_of}
     passed = _passed(attrs.body.graph, order, lives, slots, work.sizes)
     stays = tuple((once or moves[slot] == slot) and not passed for slot in range(len(moves)))
-    memories = tuple(
-        LiveRange(values[0].roots[:1], 0, lives.steps + 1, size, memory=values[0].memory)
-        for values, size in zip(work.inside, work.sizes, strict=True)
-    )
-    return Slots(tuple(work.sizes), slots, moves, memories, stays, passed)
+    return Slots(tuple(work.sizes), slots, moves, work.memories(lives.steps + 1), stays, passed)
+
+
+def _placed(lives: LiveRanges, pairs: Sequence[tuple[LiveRange, LiveRange]], shared: bool) -> list[LiveRange]:
+    """The lives that get slots, in the order of their beginnings: carried ones alone, unless slots are `shared`."""
+    carried = {id(life) for pair in pairs for life in pair}
+    distinct = {id(life): life for life in lives.of.values() if life.nbytes and (shared or id(life) in carried)}
+    return sorted(distinct.values(), key=lambda life: (life.lower, -life.upper, life.roots[0]))
 
 
 def _passed(
@@ -259,17 +253,41 @@ class _SlotAssignment:
     inside: list[list[LiveRange]] = field(default_factory=list)
     slot_of: dict[int, Slot] = field(default_factory=dict)
 
+    def fill(
+        self, placed: Sequence[LiveRange], pairs: Sequence[tuple[LiveRange, LiveRange]], lent: Collection[TensorKey]
+    ) -> None:
+        """Lives of the sizes of carried ones, each in front of what it is next; then smaller ones where there is room.
+
+        `pairs` are the next value of what is carried and the value, which are best in one slot.
+        """
+        sizes = {aligned(life.nbytes) for pair in pairs for life in pair} - {0}
+        next_to = {id(source): target for source, target in pairs}
+        for life in placed:
+            if aligned(life.nbytes) in sizes:
+                target = next_to.get(id(life))
+                self.put(life, None if target is None else self.slot_of.get(id(target)))
+        for life in sorted(placed, key=lambda life: -life.nbytes):
+            if aligned(life.nbytes) not in sizes and not any(root in lent for root in life.roots):
+                self.squeeze(life)
+
+    def memories(self, end: int) -> tuple[LiveRange, ...]:
+        """Each slot as a block that lives through the whole iteration."""
+        return tuple(
+            LiveRange(inside[0].roots[:1], 0, end, size, memory=inside[0].memory)
+            for inside, size in zip(self.inside, self.sizes, strict=True)
+        )
+
     def put(self, life: LiveRange, preferred: Slot | None) -> None:
         """Into the preferred slot if it is free, else into the first free one of the size, else into a new one."""
         size = aligned(life.nbytes)
         order = range(len(self.sizes)) if preferred is None else (preferred, *range(len(self.sizes)))
         free = (slot for slot in order if not self.apart and self.sizes[slot] == size and self._is_free(slot, life))
-        chosen = next(free, None)
-        if chosen is None:
-            chosen = len(self.sizes)
+        slot = next(free, None)
+        if slot is None:
+            slot = len(self.sizes)
             self.sizes.append(size)
             self.inside.append([])
-        self._enter(chosen, life)
+        self._enter(slot, life)
 
     def squeeze(self, life: LiveRange) -> None:
         """Into the smallest slot that is large enough and free."""
