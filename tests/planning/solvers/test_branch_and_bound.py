@@ -15,13 +15,10 @@ from nnc.planning.solvers.branch_and_bound import (
     FULL,
     REFUTED,
     STOPPED,
-    SearchTree,
-    extend,
     grow,
-    make_tree,
-    plant,
 )
 from nnc.planning.solvers.normalize import conflicts, normalize, totals
+from nnc.planning.solvers.search_tree import SearchTree, extend, make_tree, plant
 from nnc.planning.solvers.skyline import rank
 
 
@@ -39,7 +36,7 @@ def finish(tree: SearchTree, grow: Callable[[SearchTree, int], int], limit: int)
 
 
 def overlaps(instance: Instance, tree: SearchTree) -> bool:
-    offset, size = tree.offset, instance.size
+    offset, size = tree.places.offset, instance.size
     pairs = ((i, j) for i, row in enumerate(conflicts(instance)) for j in row)
     return any(offset[i] < offset[j] + size[j] and offset[j] < offset[i] + size[i] for i, j in pairs)
 
@@ -52,8 +49,8 @@ def test_what_is_possible_is_found_and_what_is_not_is_refuted(seed: int) -> None
         ended, tree = searched(instance, keys, best)
         assert ended == FOUND
         assert not overlaps(instance, tree)
-        assert instance.arena(list(tree.offset)) == best
-        assert all(place % unit == 0 for place, unit in zip(tree.offset, instance.alignment, strict=True))
+        assert instance.arena(list(tree.places.offset)) == best
+        assert all(place % unit == 0 for place, unit in zip(tree.places.offset, instance.alignment, strict=True))
         assert searched(instance, keys, best - 1)[0] == REFUTED
 
 
@@ -78,7 +75,7 @@ def test_a_search_goes_on_where_it_stopped() -> None:
     plant(steps, rank(instance, "TWA"), max(totals(instance)))
     while (code := finish(steps, grow, steps.nodes + 1)) == STOPPED:
         pass
-    assert (code, steps.nodes, steps.offset) == (ended, whole.nodes, whole.offset)
+    assert (code, steps.nodes, steps.places.offset) == (ended, whole.nodes, whole.places.offset)
 
 
 def test_a_tree_serves_one_search_after_the_other() -> None:

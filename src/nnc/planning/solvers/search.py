@@ -19,8 +19,9 @@ from nnc.classes import dataclass
 from nnc.planning.instance import Effort, ExpiredError, Instance, Solution
 from nnc.planning.native import compiled
 from nnc.planning.solvers import branch_and_bound
-from nnc.planning.solvers.branch_and_bound import FOUND, FULL, REFUTED, SearchTree
+from nnc.planning.solvers.branch_and_bound import FOUND, FULL, REFUTED
 from nnc.planning.solvers.normalize import totals
+from nnc.planning.solvers.search_tree import SearchTree, extend, make_tree, plant
 from nnc.planning.solvers.skyline import rank, skyline
 
 # Keys as in `skyline.rank`, and whether W and A count the steps of the problem or the sections that remain of them. Of
@@ -73,7 +74,7 @@ def search(instance: Instance, effort: Effort) -> Solution:
     # The tree counts in words of 64 bits.
     if incumbent.is_over() or sum(instance.size) + max(instance.alignment) >= branch_and_bound.NEVER:
         return Solution(incumbent.offsets, incumbent.proven)
-    tree = branch_and_bound.make_tree(instance, effort)
+    tree = make_tree(instance, effort)
     draw = Random(effort.seed)
     rungs, learns = cycle((1, 2, 3)), cycle((False, True))
     limit = NODES * instance.count
@@ -87,7 +88,7 @@ def search(instance: Instance, effort: Effort) -> Solution:
             if incumbent.is_over():
                 return Solution(incumbent.offsets, incumbent.proven)
         limit += limit // 2
-        tree.deaths[:] = array("q", (count // 2 for count in tree.deaths))
+        tree.sections.deaths[:] = array("q", (count // 2 for count in tree.sections.deaths))
     return Solution(incumbent.offsets, incumbent.proven)
 
 
@@ -114,7 +115,7 @@ def _varied(instance: Instance, keys: str, in_steps: bool, noise: list[int], tre
     """
     if tree is None:
         return rank(instance, keys, in_steps=in_steps, noise=noise)
-    return rank(instance, f"T{keys}", in_steps=in_steps, noise=noise, loads=tree.deaths)
+    return rank(instance, f"T{keys}", in_steps=in_steps, noise=noise, loads=tree.sections.deaths)
 
 
 def _try_both(
@@ -137,15 +138,19 @@ def _try(
     incumbent: Incumbent, tree: SearchTree, grow: Callable[..., int], order: list[int], limit: int, capacity: int
 ) -> None:
     """One search within `capacity`, in strides between looks at the clock."""
-    branch_and_bound.plant(tree, order, capacity)
-    most, stride = min(limit, incumbent.left), 1 + STRIDE // (tree.count + (len(tree.neighbours) // tree.count) ** 2)
-    while tree.nodes < most and not incumbent.effort.expired and len(tree.block_notes) < MOST_NOTES:
+    plant(tree, order, capacity)
+    blocks = tree.blocks
+    most, stride = (
+        min(limit, incumbent.left),
+        1 + STRIDE // (blocks.count + (len(blocks.neighbours) // blocks.count) ** 2),
+    )
+    while tree.nodes < most and not incumbent.effort.expired and len(tree.undo.block_notes) < MOST_NOTES:
         ended = grow(tree, min(tree.nodes + stride, most))
         if ended == FULL:
-            branch_and_bound.extend(tree)
+            extend(tree)
         elif ended == FOUND:
-            incumbent.offsets = list(tree.offset)
-            incumbent.arena = max(map(add, tree.offset, tree.size))
+            incumbent.offsets = list(tree.places.offset)
+            incumbent.arena = max(map(add, tree.places.offset, tree.blocks.size))
             break
         elif ended == REFUTED:
             incumbent.proven = max(incumbent.proven, capacity + incumbent.unit)

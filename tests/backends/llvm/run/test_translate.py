@@ -10,8 +10,9 @@ from tests.planning.solvers.optimum import random_instance
 
 from nnc.backends.llvm.run.translate import translate
 from nnc.errors import BackendError
-from nnc.planning.solvers.branch_and_bound import grow, make_tree, plant
+from nnc.planning.solvers.branch_and_bound import grow
 from nnc.planning.solvers.normalize import totals
+from nnc.planning.solvers.search_tree import make_tree, plant
 from nnc.planning.solvers.skyline import rank
 
 LIMIT = 5
@@ -89,6 +90,29 @@ def test_conditions_and_operators() -> None:
 def test_what_is_outside_the_subset_is_refused(function: object) -> None:
     with pytest.raises(BackendError, match="translate"):
         translate(function)  # type: ignore[arg-type]  # also what is no function
+
+
+@dataclass
+class Folder:
+    """A record with records inside."""
+
+    first: Pad
+    second: Pad
+    calls: int
+
+
+def exchange(s: Folder, place: int) -> int:
+    """Count the call, and let both numbers and both cells change places."""
+    s.calls += 1
+    s.first.number, s.second.number = s.second.number, s.first.number
+    s.first.cells[place], s.second.cells[place] = s.second.cells[place], s.first.cells[place]
+    return s.first.number
+
+
+def test_a_record_may_hold_records() -> None:
+    folder = Folder(Pad(1, array("q", [10, 11])), Pad(2, array("q", [20, 21])), 0)
+    assert translate(exchange)(folder, 1) == 2
+    assert folder == Folder(Pad(2, array("q", [10, 21])), Pad(1, array("q", [20, 11])), 1)
 
 
 @pytest.mark.parametrize("seed", range(20))

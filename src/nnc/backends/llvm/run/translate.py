@@ -3,10 +3,10 @@
     fast = translate(function)        fast(record, 3) does what function(record, 3) does
 
 The subset: `while`, `for … in range`, `if`, `break`, `continue`, `return`, assignments; integers, arrays of them, and
-one record, a dataclass of integers and arrays; `+ - * & | ^ << >>`, `//` and `%` of what is not negative, `min` and
-`max` of two; comparisons, `and`, `or`, `not` in conditions; calls of functions of the same module in the same subset.
-Integers have 64 bits and wrap around; an index is not checked. Annotations say what parameters are: `int`, or else an
-array.
+one record, a dataclass of integers, arrays and such records; `+ - * & | ^ << >>`, `//` and `%` of what is not negative,
+`min` and `max` of two; comparisons, `and`, `or`, `not` in conditions; calls of functions of the same module in the same
+subset. Integers have 64 bits and wrap around; an index is not checked. Annotations say what parameters are: `int`, or
+else an array.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import ast
 import ctypes
 import inspect
+import sys
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, fields, is_dataclass
 from textwrap import dedent
 from types import FunctionType
@@ -53,25 +54,38 @@ RELATIONS: dict[type[ast.cmpop], str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class RecordField:
+    """An integer or an array of a record, or of one that it holds: the names on the way to it."""
+
+    path: tuple[str, ...]
+    is_number: bool
+
+    def holder(self, record: object) -> object:
+        """The record that holds it."""
+        for name in self.path[:-1]:
+            record = getattr(record, name)
+        return record
+
+
+@dataclass(frozen=True, slots=True)
 class Native:
     """A translated function over a record: arrays are shared with native code, integers go in and come back."""
 
     code: LoadedCode
-    numbers: tuple[str, ...]
-    arrays: tuple[str, ...]
-    places: dict[str, int]
+    fields: tuple[RecordField, ...]
 
     def __call__(self, record: object, *numbers: int) -> int:
         """Run it; arrays of the record must be `array("q")`."""
-        cells = array("q", bytes(8 * len(self.places)))
-        for name in self.numbers:
-            cells[self.places[name]] = getattr(record, name)
-        for name in self.arrays:
-            cells[self.places[name]] = getattr(record, name).buffer_info()[0]
+        cells = array("q", bytes(8 * len(self.fields)))
+        holders = [each.holder(record) for each in self.fields]
+        for place, (each, holder) in enumerate(zip(self.fields, holders, strict=True)):
+            value = getattr(holder, each.path[-1])
+            cells[place] = value if each.is_number else value.buffer_info()[0]
         kinds = (ctypes.c_void_p, *(ctypes.c_int64 for _ in numbers))
         result = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(self.code.addresses[0])(cells.buffer_info()[0], *numbers)
-        for name in self.numbers:
-            setattr(record, name, cells[self.places[name]])
+        for place, (each, holder) in enumerate(zip(self.fields, holders, strict=True)):
+            if each.is_number:
+                setattr(holder, each.path[-1], cells[place])
         return int(result)
 
 
@@ -83,14 +97,14 @@ def translate(function: Callable[..., int]) -> Native:
         raise BackendError("translate", got=repr(function), need="a function written in Python")
     sources = _sources(function)
     record = _record_of(function)
-    places = {each.name: place for place, each in enumerate(fields(record))}
-    numbers = tuple(each.name for each in fields(record) if _is_number(each.type))
-    arrays = tuple(name for name in places if name not in numbers)
+    cells = tuple(_fields_of(record))
+    places = {cell.path: place for place, cell in enumerate(cells)}
+    numbers = frozenset(cell.path for cell in cells if cell.is_number)
     module = Module(engine().target)
     for name, tree in sources.items():
-        _Translator(module, name, tree, function.__globals__, places, frozenset(numbers), record.__name__).write()
+        _Translator(module, name, tree, function.__globals__, places, numbers, record.__name__).write()
     code = engine().jit.load(module, (function.__name__,))
-    return Native(code, numbers, arrays, places)
+    return Native(code, cells)
 
 
 def _record_of(function: FunctionType) -> type[Any]:
@@ -101,27 +115,39 @@ def _record_of(function: FunctionType) -> type[Any]:
     return record
 
 
+def _fields_of(record: type[Any]) -> Iterator[RecordField]:
+    """The integers and arrays of a record and of the records in it."""
+    names = vars(sys.modules[record.__module__])
+    for each in fields(record):
+        inner = names.get(each.type) if isinstance(each.type, str) else each.type
+        if isinstance(inner, type) and is_dataclass(inner):
+            for cell in _fields_of(inner):
+                yield RecordField((each.name, *cell.path), cell.is_number)
+        else:
+            yield RecordField((each.name,), _is_number(each.type))
+
+
 def _is_number(annotation: object) -> bool:
     return annotation in {int, "int"}
 
 
 def _sources(function: FunctionType) -> dict[str, ast.FunctionDef]:
     """The syntax of `function` and of all functions that it calls, by name."""
-    found: dict[str, ast.FunctionDef] = {}
+    trees: dict[str, ast.FunctionDef] = {}
     waiting = [function]
     while waiting:
         each = waiting.pop()
         tree = ast.parse(dedent(inspect.getsource(each))).body[0]
         assert isinstance(tree, ast.FunctionDef)
-        found[each.__name__] = tree
+        trees[each.__name__] = tree
         calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
         called = {callee.id for callee in calls if isinstance(callee, ast.Name)}
-        for name in sorted(called - {"range", "min", "max"} - set(found)):
+        for name in sorted(called - {"range", "min", "max"} - set(trees)):
             callee = each.__globals__.get(name)
             if not isinstance(callee, FunctionType):
                 raise BackendError("translate", got=f"a call of {name}", need="a function of the module")
             waiting.append(callee)
-    return found
+    return trees
 
 
 @dataclass(slots=True)
@@ -132,8 +158,8 @@ class _Translator:
     name: str
     tree: ast.FunctionDef
     globals: dict[str, object]
-    places: dict[str, int]
-    numbers: frozenset[str]
+    places: dict[tuple[str, ...], int]
+    numbers: frozenset[tuple[str, ...]]
     record: str
     builder: Builder = field(init=False)
     names: dict[str, LocalVariable] = field(default_factory=dict)
@@ -219,8 +245,8 @@ class _Translator:
                     self.names[name] = self.builder.variable(value)
             case ast.Subscript():
                 self.builder.store(value, self._value(target.value), self._value(target.slice))
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in self.numbers:
-                self.builder.store(value, self.names[name].get(), self.places[attribute])
+            case ast.Attribute() if (path := self._path(target))[1:] in self.numbers:
+                self.builder.store(value, self.names[path[0]].get(), self.places[path[1:]])
             case _:
                 raise self._refuse(target)
 
@@ -313,9 +339,9 @@ class _Translator:
                 return self.names[name].get()
             case ast.Name(id=name) if isinstance(known := self.globals.get(name), int):
                 return b.constant(known)
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in self.places:
-                kind = INDEX if attribute in self.numbers else ADDRESS
-                return b.load(self.names[name].get(), self.places[attribute], kind)
+            case ast.Attribute() if (path := self._path(node))[1:] in self.places:
+                kind = INDEX if path[1:] in self.numbers else ADDRESS
+                return b.load(self.names[path[0]].get(), self.places[path[1:]], kind)
             case ast.Subscript():
                 return b.load(self._value(node.value), self._value(node.slice), INDEX)
             case ast.BinOp():
@@ -326,6 +352,16 @@ class _Translator:
                 return self._call(node)
             case _:
                 raise self._refuse(node)
+
+    def _path(self, node: ast.expr) -> tuple[str, ...]:
+        """The names of `record.name` or `record.inner.name`; none of anything else."""
+        match node:
+            case ast.Name(id=name) if name in self.names:
+                return (name,)
+            case ast.Attribute() if path := self._path(node.value):
+                return (*path, node.attr)
+            case _:
+                return ()
 
     def _operate(self, node: ast.BinOp | ast.AugAssign, left: Value, right: Value) -> Value:
         if type(node.op) not in OPERATORS:
