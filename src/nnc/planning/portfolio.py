@@ -5,7 +5,7 @@ arena = max over parts of a memory of the part's arena;  stop as soon as it equa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from time import perf_counter
 from types import MappingProxyType
 
@@ -143,28 +143,44 @@ def smallest_plan(
         targets = {memory: max(bound, capacity) for memory, bound in bounds.items()}
     deadline = None if time_limit is None else begin + time_limit
     states = [State(part) for part in normalize(problem)]
-    if solver == PORTFOLIO_NAME and deadline is not None:
-        for state in states:
-            if state.part.instance.count > MOST_TO_WAIT:
-                _advance(state, LAST_RESORT, Effort())
-    for row in _rows(solver, states):
+    rows = _rows(solver, states)
+    if solver == PORTFOLIO_NAME:
+        _use_last_resort(states, [deadline is not None and each.part.instance.count > MOST_TO_WAIT for each in states])
+    for row in rows:
         for state in states:
             effort = Effort(targets[state.part.memory], deadline, seed, state.arena, places)
             if solver != PORTFOLIO_NAME or _is_worth_its_time(state, row, effort):
                 _advance(state, row, effort)
     if solver == PORTFOLIO_NAME:
-        for state in states:
-            if state.offsets is None:
-                _advance(state, LAST_RESORT, Effort())
-    arenas = {memory: max(_values(states, memory, "arena"), default=0) for memory in bounds}
-    proven = {memory: max(_values(states, memory, "proven"), default=0) for memory in bounds}
+        _use_last_resort(states, [state.offsets is None for state in states])
+    return _plan(problem, states, solver, proofs, bounds, perf_counter() - begin)
+
+
+def _use_last_resort(states: list[State], needed: list[bool]) -> None:
+    """The plan of one pass, for the parts that need one."""
+    for state, needs in zip(states, needed, strict=True):
+        if needs:
+            _advance(state, LAST_RESORT, Effort())
+
+
+def _plan(
+    problem: Problem,
+    states: list[State],
+    solver: str,
+    proofs: Mapping[str, Witness],
+    bounds: Mapping[str, int],
+    seconds: float,
+) -> Plan:
+    """The parts as one plan; it is optimal where each memory is as small as its bound, or as a search has proven."""
+    arenas = {memory: max((state.arena for state in _of(states, memory)), default=0) for memory in bounds}
+    proven = {memory: max((state.proven for state in _of(states, memory)), default=0) for memory in bounds}
     return Plan(
         offsets=_offsets(problem, states),
         arena_bytes=sum(arenas.values()),
         lower_bound=sum(bounds.values()),
         solver=_names(states) or solver,
         optimal=all(arenas[memory] <= max(bounds[memory], proven[memory]) for memory in bounds),
-        seconds=perf_counter() - begin,
+        seconds=seconds,
         witness=max(proofs.items(), key=lambda item: bounds[item[0]], default=("", Witness(0, ())))[1],
         arenas=arenas,
         witnesses=proofs,
@@ -211,8 +227,8 @@ def _is_worth_its_time(state: State, row: SolverRow, effort: Effort) -> bool:
     return not has_won and not effort.expired and state.part.instance.count <= row.largest
 
 
-def _values(states: list[State], memory: str, field: str) -> list[int]:
-    return [getattr(state, field) for state in states if state.part.memory == memory]
+def _of(states: list[State], memory: str) -> Iterator[State]:
+    return (state for state in states if state.part.memory == memory)
 
 
 def _names(states: list[State]) -> str:

@@ -44,23 +44,10 @@ def normalize(problem: Problem) -> list[Subproblem]:
 
 
 def _instance(problem: Problem, blocks: list[int]) -> Instance:
+    """The blocks of one memory as solvers see them: lives in sections, companions and pins by place."""
     chosen = [problem.blocks[i] for i in blocks]
-    rank = {block: place for place, block in enumerate(blocks)}
     lower, upper = sections([block.lower for block in chosen], [block.upper for block in chosen])
-    pinned = {place: block.offset for place, block in enumerate(chosen) if block.offset is not None}
-    groups = []
-    for group in problem.companions:
-        members = tuple(rank[i] for i in group if i in rank)
-        offset = next((pinned[place] for place in members if place in pinned), None)
-        if offset is not None:
-            pinned.update(dict.fromkeys(members, offset))
-        if len(members) > 1:
-            groups.append(members)
-    rows = None
-    if problem.interference is not None:
-        rows = tuple(sum(1 << rank[j] for j in problem.interference.neighbours(i) if j in rank) for i in blocks)
-        if rows == overlap_rows(lower, upper) and all(map(int.__lt__, lower, upper)):
-            rows = None
+    groups, pinned = _companions(problem, blocks)
     for place, offset in pinned.items():
         if offset % chosen[place].alignment:
             raise PlanningError(
@@ -74,10 +61,38 @@ def _instance(problem: Problem, blocks: list[int]) -> Instance:
         [block.reserved if problem.interference is not None or not block.empty else 0 for block in chosen],
         [block.alignment for block in chosen],
         pinned,
-        tuple(groups),
-        rows,
+        groups,
+        _interference_rows(problem, blocks, lower, upper),
         [block.upper - block.lower for block in chosen],
     )
+
+
+def _companions(problem: Problem, blocks: list[int]) -> tuple[tuple[tuple[int, ...], ...], dict[int, int]]:
+    """Groups of blocks with one offset, and the offsets that are given: a pinned block pins its companions."""
+    place_of = {block: place for place, block in enumerate(blocks)}
+    offsets = ((place, problem.blocks[block].offset) for place, block in enumerate(blocks))
+    pinned = {place: offset for place, offset in offsets if offset is not None}
+    groups = []
+    for group in problem.companions:
+        members = tuple(place_of[i] for i in group if i in place_of)
+        offset = next((pinned[place] for place in members if place in pinned), None)
+        if offset is not None:
+            pinned.update(dict.fromkeys(members, offset))
+        if len(members) > 1:
+            groups.append(members)
+    return tuple(groups), pinned
+
+
+def _interference_rows(
+    problem: Problem, blocks: list[int], lower: list[int], upper: list[int]
+) -> tuple[int, ...] | None:
+    """Who interferes with whom, as bits; None where lives decide, also if an explicit graph says the same."""
+    if problem.interference is None:
+        return None
+    place_of = {block: place for place, block in enumerate(blocks)}
+    rows = tuple(sum(1 << place_of[j] for j in problem.interference.neighbours(i) if j in place_of) for i in blocks)
+    lives_decide = rows == overlap_rows(lower, upper) and all(map(int.__lt__, lower, upper))
+    return None if lives_decide else rows
 
 
 def sections(lower: list[int], upper: list[int]) -> tuple[list[int], list[int]]:
@@ -166,17 +181,17 @@ def degrees(instance: Instance) -> list[int]:
     lower, upper = instance.lower, instance.upper
     alive = [i for i in range(instance.count) if instance.size[i] and lower[i] < upper[i]]
     births, deaths = sorted(lower[i] for i in alive), sorted(upper[i] for i in alive)
-    found = [0] * instance.count
+    counts = [0] * instance.count
     for i in alive:
-        found[i] = bisect_left(births, upper[i]) - bisect_right(deaths, lower[i]) - 1
-    return found
+        counts[i] = bisect_left(births, upper[i]) - bisect_right(deaths, lower[i]) - 1
+    return counts
 
 
 def conflicts(instance: Instance, effort: Effort | None = None) -> list[list[int]]:
     """`conflicts[i]` = the blocks that interfere with block `i`, ascending; raises `ExpiredError` at the deadline."""
     if instance.rows is not None:
         return [list(bits(row)) for row in instance.rows]
-    found: list[list[int]] = [[] for _ in range(instance.count)]
+    neighbours: list[list[int]] = [[] for _ in range(instance.count)]
     alive: list[int] = []
     for turn, i in enumerate(sorted(range(instance.count), key=lambda i: (instance.lower[i], i))):
         if effort is not None and turn % CHECK_EVERY == 0:
@@ -185,7 +200,7 @@ def conflicts(instance: Instance, effort: Effort | None = None) -> list[list[int
             continue
         alive = [j for j in alive if instance.upper[j] > instance.lower[i]]
         for j in alive:
-            found[j].append(i)
-        found[i].extend(alive)
+            neighbours[j].append(i)
+        neighbours[i].extend(alive)
         alive.append(i)
-    return [sorted(row) for row in found]
+    return [sorted(row) for row in neighbours]
