@@ -127,7 +127,7 @@ def is_faster(
             claim = _tune(site, dispatcher, options)
             programs.append(claim.backend.program([_call(claim, given, results)]))
         # What is run for the first time is warmed up.
-        rounds = [[bench.seconds((one,)) for one in programs] for _ in range(max(options.rounds, 1) + 1)]
+        rounds = [[bench.seconds((program,)) for program in programs] for _ in range(max(options.rounds, 1) + 1)]
         usual, other = (np.median(each) for each in zip(*rounds[1:], strict=True))
         winner = (names[1], other) if other < MARGIN * usual else (names[0], usual)
         known = MeasuredChoice(*winner, versions())
@@ -323,7 +323,7 @@ def copy_all(tensors: Tensors) -> Tensors:
             source = tensor.storage.bytes[first - tensor.storage.address : last - tensor.storage.address]
             storage.bytes[skip + first - begin : skip + last - begin] = source
             copies[id(tensor)] = Tensor(tensor.spec, storage, skip + tensor.address - begin, tensor.strides)
-    return tuple(None if one is None else copies.get(id(one)) or Tensor.empty(one.spec) for one in tensors)
+    return tuple(None if given is None else copies.get(id(given)) or Tensor.empty(given.spec) for given in tensors)
 
 
 def _clusters(tensors: Sequence[Tensor]) -> list[list[Tensor]]:

@@ -174,7 +174,7 @@ def bodies_of(record: Record) -> tuple[tuple[str, ConcreteBody], ...]:
 
 def all_bodies(root: ConcreteBody) -> tuple[ConcreteBody, ...]:
     """The body and all inside it, a body before those within."""
-    found = [root]
-    for body in found:
-        found.extend(inner for _, record in body.execs.items() for _, inner in bodies_of(record))
-    return tuple(found)
+    bodies = [root]
+    for body in bodies:
+        bodies.extend(inner for _, record in body.execs.items() for _, inner in bodies_of(record))
+    return tuple(bodies)

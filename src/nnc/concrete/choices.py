@@ -57,8 +57,8 @@ class TuneCache:
         if not self._loaded:
             self._entries = {**self._read(), **self._entries}
             self._loaded = True
-        found = self._entries.get(key)
-        return found if found is not None and found.versions == versions() else None
+        entry = self._entries.get(key)
+        return entry if entry is not None and entry.versions == versions() else None
 
     def put(self, key: str, entry: MeasuredChoice) -> None:
         """Keep a winner."""

@@ -121,9 +121,9 @@ def choose(choice: Choice, offset: int, access: TapeAccess, index: Index) -> int
 
 
 def _integer(value: object) -> int:
-    found = value.numpy().item() if isinstance(value, Tensor) and value.spec.elements == 1 else value
+    number = value.numpy().item() if isinstance(value, Tensor) and value.spec.elements == 1 else value
     try:
-        return operator.index(found)  # type: ignore[arg-type]  # what is no integer raises TypeError
+        return operator.index(number)  # type: ignore[arg-type]  # what is no integer raises TypeError
     except TypeError:
         raise UsageError("case..of", got=f"a choice of type {type(value).__name__}", need="an integer") from None
 

@@ -49,12 +49,12 @@ class Counter(Uncopied):
 
     def chain(self) -> tuple[Counter, ...]:
         """This counter and those around it, innermost first."""
-        found: list[Counter] = []
+        counters: list[Counter] = []
         counter: Counter | None = self
         while counter is not None:
-            found.append(counter)
+            counters.append(counter)
             counter = counter.parent
-        return tuple(found)
+        return tuple(counters)
 
     def __repr__(self) -> str:
         return f"Counter({self.name or 'graph'} at {self.count})"

@@ -165,10 +165,10 @@ class ConcreteGraph(Uncopied):
 
     def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
         """Take out all edges from `earlier` to `later`. GraphError when there is none."""
-        found = [edge for edge in self.execs.out_edges(earlier) if self.execs.edge(edge).target == later]
-        if not found:
+        edges = [edge for edge in self.execs.out_edges(earlier) if self.execs.edge(edge).target == later]
+        if not edges:
             raise GraphError("disconnect", got=f"%{earlier} and %{later} without an edge", need="nodes with an edge")
-        for edge in found:
+        for edge in edges:
             self.execs.remove_edge(edge)
 
     def remove(self, key: ExecKey) -> None:
@@ -202,8 +202,8 @@ class ConcreteGraph(Uncopied):
 
     def reaches(self, sources: Iterable[ExecKey], destinations: Iterable[ExecKey]) -> tuple[bool, ...]:
         """For each source whether a path leads from it to any of the destinations (a node reaches itself)."""
-        found = self.execs.reachable(destinations, reverse=True)
-        return tuple(key in found for key in self._known(sources))
+        upstream = self.execs.reachable(destinations, reverse=True)
+        return tuple(key in upstream for key in self._known(sources))
 
     # ---- loops
 
@@ -484,10 +484,10 @@ class ConcreteGraph(Uncopied):
         self, sources: Keys | None, destinations: Keys | None, streams: int
     ) -> tuple[Prepared, frozenset[ExecKey]]:
         key = (sources, destinations, streams)
-        found = self._prepared.get(key)
-        if found is None or not found[0].is_current:
+        prepared = self._prepared.get(key)
+        if prepared is None or not prepared[0].is_current:
             keys = self.body.span(sources, destinations)
-            found = prepare(self.body, keys, streams), frozenset(keys)
+            prepared = prepare(self.body, keys, streams), frozenset(keys)
             self._prepared = {other: kept for other, kept in self._prepared.items() if kept[0].is_current}
-            self._prepared[key] = found
-        return found
+            self._prepared[key] = prepared
+        return prepared

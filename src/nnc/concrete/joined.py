@@ -99,10 +99,10 @@ class JoinedLoop:
     def _program(self, access: TapeAccess) -> LoopProgram | None:
         """The program on what the still places are now."""
         index = self.counter.index()
-        found = {place: access.read(place, index) for place in self.still}
-        key = tuple(map(id, found.values()))
+        tensors = {place: access.read(place, index) for place in self.still}
+        key = tuple(map(id, tensors.values()))
         # What was used last stands last.
-        kept = self.programs.pop(key, None) or (_Binding(self, found).program(), found)
+        kept = self.programs.pop(key, None) or (_Binding(self, tensors).program(), tensors)
         self.programs[key] = kept
         if len(self.programs) > KEPT_LOOPS:
             del self.programs[next(iter(self.programs))]
@@ -209,14 +209,14 @@ def _moves(counter: Counter, moving: Collection[Place], place: Place) -> bool:
 class _Binding:
     """A loop on the tensors that its still places are."""
 
-    def __init__(self, loop: JoinedLoop, found: Mapping[Place, Tensor]) -> None:
+    def __init__(self, loop: JoinedLoop, tensors: Mapping[Place, Tensor]) -> None:
         self.loop = loop
-        self.found = found
+        self.tensors = tensors
         # The same for all programs of the loop: they are addresses, of memory that nobody touches.
         loop.standins = loop.standins or {place: Tensor.empty(place.spec, "stand-in") for place in loop.moving}
         self.standins = loop.standins
         self.options: dict[Place, dict[Tensor, None]] = {
-            place: dict.fromkeys([found[place]] if isinstance(place, Carry) else map(self.tensor, place.views))
+            place: dict.fromkeys([tensors[place]] if isinstance(place, Carry) else map(self.tensor, place.views))
             for place in loop.moving
         }
         grown = True
@@ -233,7 +233,7 @@ class _Binding:
             return moving[place]
         if isinstance(place, Reference) and place.source is not None and place.source in moving:
             return part_of(place, moving[place.source])
-        return place if isinstance(place, Tensor) else self.found[place]
+        return place if isinstance(place, Tensor) else self.tensors[place]
 
     def program(self) -> LoopProgram | None:
         """The backend's program; UsageError where nodes share memory that they must not."""
@@ -300,5 +300,5 @@ class _Binding:
         """The first address of all that a place may be, and the one behind its last."""
         whole = place.source if isinstance(place, Reference) and place.source in self.options else place
         assert whole is not None
-        extents = [one.extent for one in self.options.get(whole) or (self.tensor(whole),)]
+        extents = [tensor.extent for tensor in self.options.get(whole) or (self.tensor(whole),)]
         return min(begin for begin, _ in extents), max(end for _, end in extents)

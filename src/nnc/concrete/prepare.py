@@ -44,10 +44,10 @@ def prepare(body: ConcreteBody, keys: Sequence[ExecKey], streams: int) -> Prepar
     is one piece per stream.
     """
     bodies = all_bodies(body)
-    scratch = max((_workspace_bytes(record) for one in bodies for _, record in one.execs.items()), default=0)
+    scratch = max((_workspace_bytes(record) for inner in bodies for _, record in inner.execs.items()), default=0)
     own = Tensor.empty(workspace_spec(scratch), "workspace") if scratch else None
     plan = _Preparation(streams, scratch).plan(body, keys, own)
-    return Prepared(plan, tuple((one, one.version) for one in bodies))
+    return Prepared(plan, tuple((inner, inner.version) for inner in bodies))
 
 
 def workspace_spec(nbytes: int) -> TensorSpec:
@@ -155,13 +155,13 @@ class _Preparation:
 
 def _taped(bodies: Sequence[ConcreteBody], *, with_read: bool) -> tuple[Taped, ...]:
     """The taped places that the bodies, and those inside, write or also read."""
-    inside = [one for body in bodies for one in all_bodies(body)]
+    inside = [inner for body in bodies for inner in all_bodies(body)]
     execs = [record for body in inside for _, record in body.execs.items() if isinstance(record, Exec)]
-    found = [place for record in execs for place in record.outputs if isinstance(place, Taped)]
+    tapes = [place for record in execs for place in record.outputs if isinstance(place, Taped)]
     if with_read:
-        found += [taped for record in execs for place in record.inputs for taped in tapes_in(place)]
-        found += [taped for body in inside for place, _ in body.carry_overs for taped in tapes_in(place)]
-    return tuple(dict.fromkeys(found))
+        tapes += [taped for record in execs for place in record.inputs for taped in tapes_in(place)]
+        tapes += [taped for body in inside for place, _ in body.carry_overs for taped in tapes_in(place)]
+    return tuple(dict.fromkeys(tapes))
 
 
 @dataclass(slots=True, eq=False)

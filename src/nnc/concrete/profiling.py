@@ -60,17 +60,17 @@ class RunProfile:
     @property
     def kernels(self) -> list[KernelTime]:
         """The kernels in the order of their ends."""
-        return [one for one in self.records if isinstance(one, KernelTime)]
+        return [record for record in self.records if isinstance(record, KernelTime)]
 
     @property
     def runs(self) -> list[RunTime]:
         """The runs of whole graphs, such as steps of training."""
-        return [one for one in self.records if isinstance(one, RunTime)]
+        return [record for record in self.records if isinstance(record, RunTime)]
 
     @property
     def allocations(self) -> list[Allocated]:
         """Fresh memory that was asked of the system."""
-        return [one for one in self.records if isinstance(one, Allocated)]
+        return [record for record in self.records if isinstance(record, Allocated)]
 
     @property
     def seconds(self) -> float:
@@ -83,12 +83,12 @@ class RunProfile:
 
     def by_operator(self) -> list[ProfileRow]:
         """A row for each operator, the longest first."""
-        return self._rows(lambda one: one.operator)
+        return self._rows(lambda kernel: kernel.operator)
 
     def _rows(self, key: Callable[[KernelTime], str]) -> list[ProfileRow]:
         parts: dict[str, list[KernelTime]] = {}
-        for one in self.kernels:
-            parts.setdefault(key(one), []).append(one)
+        for kernel in self.kernels:
+            parts.setdefault(key(kernel), []).append(kernel)
         rows = [_row(name, kernels) for name, kernels in parts.items()]
         return sorted(rows, key=lambda row: -row.seconds)
 
@@ -112,22 +112,22 @@ class RunProfile:
             events.append({"name": name, "cat": kind, **place, "args": facts})
 
         lanes = self.lanes()
-        for one in self.records:
-            match one:
+        for record in self.records:
+            match record:
                 case KernelTime():
-                    layer = plain(layer_of(one))
-                    add(one.operator, "kernel", lanes[one.thread], one.begin, one.end,
-                        layer=layer, line=one.origin, backend=one.backend, operations=one.work)  # fmt: skip
-                    for each in one.workers:
+                    layer = plain(layer_of(record))
+                    add(record.operator, "kernel", lanes[record.thread], record.begin, record.end,
+                        layer=layer, line=record.origin, backend=record.backend, operations=record.work)  # fmt: skip
+                    for each in record.workers:
                         facts = {"layer": layer, "busy_us": each.busy / 1e3}
-                        add(one.operator, "worker", len(lanes) + each.worker, each.begin, each.end, **facts)
+                        add(record.operator, "worker", len(lanes) + each.worker, each.begin, each.end, **facts)
                 case RunTime():
-                    add(plain(one.name) or "run", "run", lanes[one.thread], one.begin, one.end)
+                    add(plain(record.name) or "run", "run", lanes[record.thread], record.begin, record.end)
                 case Allocated():
-                    args = {"bytes": one.nbytes, "label": plain(one.label)}
-                    place = {"ph": "i", "s": "p", "pid": 1, "tid": 0, "ts": (one.moment - self.begin) / 1e3}
+                    args = {"bytes": record.nbytes, "label": plain(record.label)}
+                    place = {"ph": "i", "s": "p", "pid": 1, "tid": 0, "ts": (record.moment - self.begin) / 1e3}
                     events.append({"name": "allocation", "cat": "memory", **place, "args": args})
-        workers = {each.worker for one in self.kernels for each in one.workers}
+        workers = {each.worker for record in self.kernels for each in record.workers}
         names = {number: f"thread {number}" for number in lanes.values()}
         names |= {len(lanes) + worker: f"worker {worker}" for worker in sorted(workers)}
         named = [
@@ -139,14 +139,14 @@ class RunProfile:
     def bars(self, moments: Mapping[tuple[str, str], Sequence[int]] | None = None) -> list[TimelineBar]:
         """Kernels in the lanes of their threads and workers; `moments` of those of a name and operator, in order."""
         turns, bars, lanes = Counter[tuple[str, str]](), [], self.lanes()
-        for one in self.kernels:
-            key = one.name, one.operator
+        for kernel in self.kernels:
+            key = kernel.name, kernel.operator
             places = () if moments is None else moments.get(key, ())
             moment = places[turns[key] % len(places)] if places else -1
             turns[key] += 1
-            text = " · ".join(part for part in (layer_of(one), one.operator) if part)
-            parts = [(f"thread {lanes[one.thread]}", one.begin, one.end)]
-            parts += [(f"worker {each.worker}", each.begin, each.end) for each in one.workers]
+            text = " · ".join(part for part in (layer_of(kernel), kernel.operator) if part)
+            parts = [(f"thread {lanes[kernel.thread]}", kernel.begin, kernel.end)]
+            parts += [(f"worker {each.worker}", each.begin, each.end) for each in kernel.workers]
             bars += [
                 TimelineBar(lane, (begin - self.begin) / 1e3, (end - begin) / 1e3, text, moment)
                 for lane, begin, end in parts
@@ -173,7 +173,7 @@ class RunProfile:
 
     def lanes(self) -> Mapping[int, int]:
         """Threads, numbered in the order in which they were first seen."""
-        threads = dict.fromkeys(one.thread for one in self.records if not isinstance(one, Allocated))
+        threads = dict.fromkeys(record.thread for record in self.records if not isinstance(record, Allocated))
         return {thread: number for number, thread in enumerate(threads)}
 
     @checked
@@ -185,31 +185,31 @@ class RunProfile:
 @contextmanager
 def profile() -> Iterator[RunProfile]:
     """Inside, everything that runs in this process is noted, on all threads; may be nested."""
-    found = RunProfile(begin=now())
-    PROFILER.add(found.records)
+    recorded = RunProfile(begin=now())
+    PROFILER.add(recorded.records)
     try:
-        yield found
+        yield recorded
     finally:
-        PROFILER.remove(found.records)
-        found.end = now()
+        PROFILER.remove(recorded.records)
+        recorded.end = now()
 
 
-def layer_of(one: KernelTime) -> str:
+def layer_of(kernel: KernelTime) -> str:
     """`encoder.block1` of `encoder.block1.tanh`."""
-    return one.name.rpartition(".")[0]
+    return kernel.name.rpartition(".")[0]
 
 
 @cache
 def machine_peak(workers: int = 1) -> float:
     """Floating-point operations per second of so many workers, all at once, measured once; 0 where no backend knows."""
-    backends = (one for one in DISPATCHER.backends.values() if isinstance(one, TracedBackend))
-    return max((one.peak(workers) for one in backends if not one.absence()), default=0.0)
+    backends = (backend for backend in DISPATCHER.backends.values() if isinstance(backend, TracedBackend))
+    return max((backend.peak(workers) for backend in backends if not backend.absence()), default=0.0)
 
 
 def _row(name: str, kernels: list[KernelTime]) -> ProfileRow:
-    seconds = sum(one.end - one.begin for one in kernels) * 1e-9
-    work = sum(one.work for one in kernels)
-    waited = sum(one.end - one.begin - each.busy for one in kernels for each in one.workers) * 1e-9
+    seconds = sum(kernel.end - kernel.begin for kernel in kernels) * 1e-9
+    work = sum(kernel.work for kernel in kernels)
+    waited = sum(kernel.end - kernel.begin - each.busy for kernel in kernels for each in kernel.workers) * 1e-9
     most = machine_peak(SETTINGS.worker_count()) * seconds
     return ProfileRow(name, len(kernels), seconds, max(waited, 0.0), work, work / most if most else 0.0)
 

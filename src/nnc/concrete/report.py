@@ -34,16 +34,16 @@ class Served:
 
 def report(body: ConcreteBody, dispatcher: Dispatcher, prefer: str) -> tuple[Served, ...]:
     """A row for each command with its specs, in bodies too, in order of the first exec of each."""
-    found: dict[tuple[AnyCommand, Specs, Specs, str], Served] = {}
-    for one in all_bodies(body):
-        for _, record in one.execs.items():
+    served: dict[tuple[AnyCommand, Specs, Specs, str], Served] = {}
+    for inner in all_bodies(body):
+        for _, record in inner.execs.items():
             if isinstance(record, Exec):
                 key = (record.command, specs_of(record.inputs), specs_of(record.outputs), str(record.claim))
-                if key in found:
-                    found[key] = replace(found[key], count=found[key].count + 1)
+                if key in served:
+                    served[key] = replace(served[key], count=served[key].count + 1)
                 else:
-                    found[key] = Served(*key, _refusals(record, dispatcher, prefer), record.origin)
-    return tuple(found.values())
+                    served[key] = Served(*key, _refusals(record, dispatcher, prefer), record.origin)
+    return tuple(served.values())
 
 
 def _refusals(record: Exec, dispatcher: Dispatcher, prefer: str) -> dict[str, str]:

@@ -71,10 +71,10 @@ class Moving:
         index = self.counter.index()
         # Programs on a tape's memory are kept by the tape, so that they go when it goes.
         programs = self.programs if access.tape is None else access.tape.programs.setdefault(self, {})
-        found = [(_read_all(call, access, index), _write_all(call, access, index)) for call in self.calls]
-        key = tuple(id(tensor) for inputs, outputs in found for tensor in (*inputs, *outputs))
+        operands = [(_read_all(call, access, index), _write_all(call, access, index)) for call in self.calls]
+        key = tuple(id(tensor) for inputs, outputs in operands for tensor in (*inputs, *outputs))
         # What was used last stands last.
-        kept = programs.pop(key, None) or self._make(found)
+        kept = programs.pop(key, None) or self._make(operands)
         programs[key] = kept
         if len(programs) > KEPT_PROGRAMS:
             del programs[next(iter(programs))]
@@ -83,8 +83,8 @@ class Moving:
         else:
             kept.program()
 
-    def _make(self, found: list[tuple[Tensors, Tensors]]) -> Bound:
-        pairs = list(zip(self.calls, found, strict=True))
+    def _make(self, operands: list[tuple[Tensors, Tensors]]) -> Bound:
+        pairs = list(zip(self.calls, operands, strict=True))
         for call, (inputs, outputs) in pairs:
             check_memory(call.command, inputs, outputs)
         calls = tuple(
@@ -230,7 +230,7 @@ def _run_one_by_one(backend: Backend, program: Fixed | Bound) -> None:
 def timed_call(backend: Backend, call: Call) -> Callable[[], None]:
     """A program of one call that notes when it ran."""
     assert call.source is not None
-    specs = (tuple(None if one is None else one.spec for one in part) for part in (call.inputs, call.outputs))
+    specs = (tuple(None if tensor is None else tensor.spec for tensor in part) for part in (call.inputs, call.outputs))
     inputs, outputs = specs
     operations = work(call.source.command, inputs, [spec for spec in outputs if spec is not None])
     traced = backend.traced if isinstance(backend, TracedBackend) else DeferredBackend("", lambda: backend).traced

@@ -125,14 +125,14 @@ class Tape(Uncopied):
 
     def number(self, node: Node, index: Index) -> int:
         """What a node did at the index: the iterations of a loop, the branch of a case..of (-1: none)."""
-        found = self._numbers.get((node, index))
-        if found is None:
+        number = self._numbers.get((node, index))
+        if number is None:
             raise UsageError(
                 "tape",
                 got=f"nothing about node %{node[1]} at iteration {list(index)}",
                 need="a forward run along the same tape first",
             )
-        return found
+        return number
 
     def set_number(self, node: Node, index: Index, number: int) -> None:
         """Write down what a node did at the index."""
@@ -190,17 +190,17 @@ class TapeAccess:
     def _read_taped(self, place: Taped, index: Index) -> Tensor:
         if self.tape is None:
             return self.read(place.inner, index)
-        found = self.tape.find(place, index)
-        tensor = self.read(place.inner, index) if found is None else found
+        taped = self.tape.find(place, index)
+        tensor = self.read(place.inner, index) if taped is None else taped
         self.tape.note(place, index, tensor, self.run)
         return tensor
 
     def _recall(self, place: Recalled, index: Index) -> Tensor:
         if self.tape is None:
             raise UsageError("recall", got="a run without a tape", need="the tape of the forward run", fix="tape=")
-        for found in (self.tape.find(place.taped, index), self.tape.noted(place.taped, index)):
-            if found is not None:
-                return found
+        for tensor in (self.tape.find(place.taped, index), self.tape.noted(place.taped, index)):
+            if tensor is not None:
+                return tensor
         return self.read(place.taped.inner, index)
 
 
@@ -214,8 +214,8 @@ def tapes_in(place: Place | None) -> Iterator[Taped]:
             for view in place.views:
                 yield from tapes_in(view)
         case Phi():
-            for one in (place.passed, *place.taken):
-                yield from tapes_in(one)
+            for inner in (place.passed, *place.taken):
+                yield from tapes_in(inner)
         case Carry():
             yield from tapes_in(place.initial)
         case Reference():
@@ -254,10 +254,10 @@ def sample(place: Place) -> Tensor:
 def multiview_synchronize(source: Multiview | Phi | Carry, access: TapeAccess | None = None) -> Tensor:
     """Bring a multiview and all its references up to its loop's present turn."""
     index = source.counter.index() if isinstance(source, Multiview) else ()
-    found = (access or TapeAccess()).read(source, index)
+    tensor = (access or TapeAccess()).read(source, index)
     for reference in source.followers:
-        reference.follow(found)
-    return found
+        reference.follow(tensor)
+    return tensor
 
 
 def _current(place: Phi) -> Tensor:

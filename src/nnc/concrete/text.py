@@ -18,35 +18,36 @@ def dump(body: ConcreteBody, details: bool = False) -> str:
     `details` adds the places of each command with their addresses.
     """
     texts: dict[ConcreteBody, list[str]] = {}
-    for one in reversed(all_bodies(body)):
-        head, *lines = one.execs.dump(lambda record: label(record, details), lambda edge: edge.reason).splitlines()
+    for shown in reversed(all_bodies(body)):
+        head, *lines = shown.execs.dump(lambda record: label(record, details), lambda edge: edge.reason).splitlines()
         text = [head]
-        for line, (_, record) in zip(lines, one.execs.items(), strict=True):
+        for line, (_, record) in zip(lines, shown.execs.items(), strict=True):
             text.append(line)
             for role, inner in bodies_of(record):
                 first, *rest = texts.pop(inner)
                 text += [f"{INDENT}{role}, {first}{_loop(inner)}", *(INDENT + below for below in rest)]
-        texts[one] = text
+        texts[shown] = text
     return "\n".join(texts[body])
 
 
 def to_dot(body: ConcreteBody, details: bool = False) -> str:
     """The Graphviz text; each body inside a node is a cluster that a dashed edge leads to."""
     bodies = all_bodies(body)
-    number = {one: index for index, one in enumerate(bodies)}
+    number = {shown: index for index, shown in enumerate(bodies)}
     texts: dict[ConcreteBody, list[str]] = {}
-    for one in reversed(bodies):
+    for shown in reversed(bodies):
         text = [
-            f'n{number[one]}_{key} [label="{_escape(label(record, details))}"];' for key, record in one.execs.items()
+            f'n{number[shown]}_{key} [label="{_escape(label(record, details))}"];'
+            for key, record in shown.execs.items()
         ]
         text += [
-            f'n{number[one]}_{edge.source} -> n{number[one]}_{edge.target} [label="{_escape(edge.data.reason)}"];'
-            for edge in map(one.execs.edge, one.execs.edges())
+            f'n{number[shown]}_{edge.source} -> n{number[shown]}_{edge.target} [label="{_escape(edge.data.reason)}"];'
+            for edge in map(shown.execs.edge, shown.execs.edges())
         ]
-        for key, record in one.execs.items():
+        for key, record in shown.execs.items():
             for role, inner in bodies_of(record):
-                text += _cluster(f"n{number[one]}_{key}", role, inner, number[inner], texts.pop(inner))
-        texts[one] = text
+                text += _cluster(f"n{number[shown]}_{key}", role, inner, number[inner], texts.pop(inner))
+        texts[shown] = text
     return "\n".join(["digraph {", "  compound=true;", *(f"  {line}" for line in texts[body]), "}"])
 
 

@@ -145,7 +145,7 @@ def page_of_views(
     lanes = list(dict.fromkeys(bar.lane for bar in bars))
     data = {
         "title": title[:LONGEST_TEXT],
-        "maps": [_map(one, texts) for one in maps],
+        "maps": [_map(view, texts) for view in maps],
         **_stages(stages, texts),
         "lanes": [lane[:LONGEST_TEXT] for lane in lanes],
         "bars": [
@@ -203,7 +203,7 @@ def _map(view: MapView, texts: _Texts) -> dict[str, object]:
                 band.lower,
                 band.upper,
                 number(band.text),
-                sum(one.lower <= band.lower < one.upper for one in view.bands[:at]),
+                sum(earlier.lower <= band.lower < earlier.upper for earlier in view.bands[:at]),
             ]
             for at, band in enumerate(view.bands[:MOST_ROWS])
         ],

@@ -127,7 +127,7 @@ def chrome_trace(view: MapView) -> bytes:
     for step, end in zip(view.steps, ends, strict=False):
         add(step.text, 0, step.moment, end, again=step.again)
     lanes: list[int] = []
-    for block, text, address in sorted(placed_blocks(view), key=lambda one: (one[0].lower, one[2])):
+    for block, text, address in sorted(placed_blocks(view), key=lambda placed: (placed[0].lower, placed[2])):
         lane = next((number for number, free in enumerate(lanes) if free <= block.lower), len(lanes))
         lanes[lane : lane + 1] = [block.upper]
         add(text.name, lane + 1, block.lower, block.upper, bytes=block.size, address=address, layer=plain(text.layer))

@@ -176,13 +176,13 @@ class Problem:
 
     def members(self) -> dict[str, list[int]]:
         """For each kind of memory the blocks that take bytes there, all in one pass."""
-        found: dict[str, list[int]] = {}
+        blocks_of: dict[str, list[int]] = {}
         by_lives = self.interference is None
         for i, block in enumerate(self.blocks):
-            row = found.setdefault(block.memory, [])
+            row = blocks_of.setdefault(block.memory, [])
             if block.size > 0 and not (by_lives and block.lower == block.upper):
                 row.append(i)
-        return found
+        return blocks_of
 
     def _check(self, *indices: int) -> None:
         for i in indices:

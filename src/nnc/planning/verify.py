@@ -22,14 +22,14 @@ def faults(problem: Problem, plan: Plan) -> tuple[str, ...]:
     """
     if len(plan.offsets) != len(problem.blocks):
         return (f"{len(plan.offsets)} offsets for {len(problem.blocks)} blocks",)
-    found = [*_place_faults(problem, plan), *_companion_faults(problem, plan), *_arena_faults(problem, plan)]
+    broken = [*_place_faults(problem, plan), *_companion_faults(problem, plan), *_arena_faults(problem, plan)]
     if problem.interference is None:
         for memory in problem.memories:
-            found.extend(_overlaps_of_lives(problem, plan, memory))
+            broken.extend(_overlaps_of_lives(problem, plan, memory))
     else:
-        found.extend(_overlaps_of_pairs(problem, plan))
-    found.extend(_certificate_faults(problem, plan))
-    return tuple(found)
+        broken.extend(_overlaps_of_pairs(problem, plan))
+    broken.extend(_certificate_faults(problem, plan))
+    return tuple(broken)
 
 
 def _place_faults(problem: Problem, plan: Plan) -> Iterator[str]:

@@ -196,13 +196,13 @@ class Assembly:
             begin, self.planned = self.planned.begin, AddressRange(self.planned.begin + aligned(size), self.planned.end)
             return LaunchOperand(view.dense, begin, AddressRange(begin, begin + size))
         fitting = [memory for memory in self.spare if memory.nbytes >= size]
-        found = min(fitting, key=lambda memory: memory.nbytes, default=None)
-        if found is None:
-            found = self._allocate(size)
+        spare = min(fitting, key=lambda memory: memory.nbytes, default=None)
+        if spare is None:
+            spare = self._allocate(size)
         else:
-            self.spare = [one for one in self.spare if one is not found]
-        self.used.append(found)
-        return memory_operand(view, found)
+            self.spare = [memory for memory in self.spare if memory is not spare]
+        self.used.append(spare)
+        return memory_operand(view, spare)
 
     def _allocate(self, size: int) -> ZeroedMemory:
         self.memory.append(ZeroedMemory.allocate(size))
@@ -364,10 +364,10 @@ class LlvmKernel(Uncopied):
         return self._native
 
     def _launch(self, workers: int) -> SingleLaunch:
-        found = self._ready.get(workers)
-        if found is None:
-            found = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers))
-        return found
+        launch = self._ready.get(workers)
+        if launch is None:
+            launch = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers))
+        return launch
 
 
 def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> AssembledProgram:
@@ -409,7 +409,7 @@ def assemble_loop(calls: LoopCalls) -> LoopProgram | None:
     for assembly, part in zip(assemblies, (calls.before, calls.rest), strict=True):
         for call in part:
             assembly.add(call)
-    parts = [(one.launches(), [check.word.address for check in one.checks]) for one in assemblies]
+    parts = [(made.launches(), [check.word.address for check in made.checks]) for made in assemblies]
 
     def refuse() -> None:
         for assembly in assemblies:
@@ -491,11 +491,13 @@ class LlvmBackend:
 
     def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
         """Operands that the kernel packs, as it packs them."""
-        present, results = [one for one in inputs if one is not None], [one for one in outputs if one is not None]
+        present, results = [spec for spec in inputs if spec is not None], [spec for spec in outputs if spec is not None]
         target, products = engine().target, work(command, inputs, results) / 2
         computing = nanoseconds(target, computed(SCALARS[results[0].dtype.name]), products)
-        found = self._wishes(command, present, results)
-        return tuple(LayoutWish(place, layout, saved / (saved + computing)) for place, (layout, saved) in found.items())
+        wishes = self._wishes(command, present, results)
+        return tuple(
+            LayoutWish(place, layout, saved / (saved + computing)) for place, (layout, saved) in wishes.items()
+        )
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
         """The kernel of a command that `refusal` did not refuse."""

@@ -41,7 +41,7 @@ def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
     several = SETTINGS.worker_count() > 1
     watch = Stopwatch(engine, MEMORY_BYTES + (4 << 20))
     begun, ran = perf_counter(), thread_time()
-    found = MachineProfile(
+    profile = MachineProfile(
         processor=host_processor(),
         clock=watch.clock(),
         multiply_adds=peak(engine) / 1e9,
@@ -57,10 +57,10 @@ def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
         waking=0.0,
         in_place=_in_place(engine),
     )
-    found = replace(found, absent=min(max(1 - (thread_time() - ran) / max(perf_counter() - begun, 1e-9), 0.0), 1.0))
+    profile = replace(profile, absent=min(max(1 - (thread_time() - ran) / max(perf_counter() - begun, 1e-9), 0.0), 1.0))
     if not several:
-        return found
-    return replace(found, meeting=watch.meeting(), handing=watch.handing(), waking=watch.waking())
+        return profile
+    return replace(profile, meeting=watch.meeting(), handing=watch.handing(), waking=watch.waking())
 
 
 def _timed_level(watch: Stopwatch, level: CacheLevel) -> CacheLevel:
@@ -68,10 +68,10 @@ def _timed_level(watch: Stopwatch, level: CacheLevel) -> CacheLevel:
     inside, beyond = min(level.nbytes // 2, MEMORY_BYTES) // 4096 * 4096, 2 * level.nbytes
     if not inside:
         return level
-    found = replace(level, loads=watch.bytes_per_nanosecond(Loads, inside, runs=3))
+    timed = replace(level, loads=watch.bytes_per_nanosecond(Loads, inside, runs=3))
     if beyond > MEMORY_BYTES:
-        return found
-    return replace(found, beyond=watch.bytes_per_nanosecond(Loads, beyond, runs=3))
+        return timed
+    return replace(timed, beyond=watch.bytes_per_nanosecond(Loads, beyond, runs=3))
 
 
 def _peaks(engine: Engine) -> Iterator[tuple[str, int, float]]:
@@ -91,8 +91,8 @@ def _both_plans(engine: Engine, sizes: tuple[int, int, int]) -> list[float]:
     """Nanoseconds of c = a · b in place, and packed."""
     rows, inner, columns = sizes
     arrays = [np.ones(shape, np.float32) for shape in ((rows, inner), (inner, columns), (rows, columns))]
-    spans = [AddressRange(one.ctypes.data, one.ctypes.data + one.nbytes) for one in arrays]
-    addresses = tuple(one.ctypes.data for one in arrays)
+    spans = [AddressRange(array.ctypes.data, array.ctypes.data + array.nbytes) for array in arrays]
+    addresses = tuple(array.ctypes.data for array in arrays)
     product = Gemm(MatrixProduct(F32, (), rows, columns, inner, (), inner, 1, (), columns, 1, (), columns))
     programs = []
     for in_place in (True, False):

@@ -77,8 +77,8 @@ class ReferenceBackend:
         function = KERNELS.get(command.op) or kernel_of(command.op)
         results = infer(command.op, command.attrs, inputs)
         # What results in blocks is computed element by element, as blocks lie.
-        elementwise = any(isinstance(one.layout, Blocked) for one in results)
-        blocks = {place: one.layout for place, one in enumerate(inputs) if one and isinstance(one.layout, Blocked)}
+        elementwise = any(isinstance(spec.layout, Blocked) for spec in results)
+        blocks = {place: spec.layout for place, spec in enumerate(inputs) if spec and isinstance(spec.layout, Blocked)}
         if command.op is CONVERT_LAYOUT and blocks:
             function = KERNELS[contiguous]
         return NumpyKernel(command, function, results, {} if elementwise else blocks)

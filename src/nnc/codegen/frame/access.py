@@ -34,9 +34,9 @@ def opened_iteration(
     shape: Shape, operands: Sequence[StridedAccess], read: Read
 ) -> tuple[Shape, tuple[StridedAccess, ...]]:
     """The same iteration with fewest axes, whose sizes, strides and offsets are read."""
-    sizes, strides = collapse(shape, [one.strides for one in operands])
-    merged = [replace(one, strides=steps) for one, steps in zip(operands, strides, strict=True)]
-    return tuple(map(read, sizes)), tuple([one.opened(read) for one in merged])
+    sizes, strides = collapse(shape, [operand.strides for operand in operands])
+    merged = [replace(operand, strides=steps) for operand, steps in zip(operands, strides, strict=True)]
+    return tuple(map(read, sizes)), tuple([operand.opened(read) for operand in merged])
 
 
 def contiguous(shape: Sequence[int]) -> Shape:

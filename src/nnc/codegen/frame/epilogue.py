@@ -37,8 +37,8 @@ class Epilogue:
         values = []
         for place, (wide, source) in enumerate(zip(self.extras, extras, strict=True)):
             stored = self.kinds[place] if self.kinds else self.scalar
-            one, row = Type(stored), kind.of(stored)
-            value = b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, one), kind.lanes)
+            scalar, row = Type(stored), kind.of(stored)
+            value = b.load(source, column, row, mask) if wide else b.splat(b.load(source, 0, scalar), kind.lanes)
             values.append(b.cast(value, computed(stored) if self.kinds else kind.scalar))
         return values
 

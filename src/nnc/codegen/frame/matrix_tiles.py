@@ -48,7 +48,7 @@ def cycles(tile: Tile, words: int) -> float:
 def cheapest(rows: int, columns: int, words: int, width: int = 0) -> tuple[float, Tile]:
     """The cycles of a product, and the tile that needs fewest; with a `width`, of those with so many columns."""
     tiles = [tile for tile in map(tile_of, BLOCKS) if width in (0, tile.columns)]
-    costs = [(ceiling(rows, one.rows) * ceiling(columns, one.columns) * cycles(one, words), one) for one in tiles]
+    costs = [(ceiling(rows, each.rows) * ceiling(columns, each.columns) * cycles(each, words), each) for each in tiles]
     return min(costs, key=lambda cost: cost[0], default=(float("inf"), tile_of(BLOCKS[0])))
 
 
@@ -113,7 +113,9 @@ def _move(b: Builder, name: str, register: int, place: Value, row: int) -> None:
 
 def _call(b: Builder, name: str, *operands: Value | int) -> None:
     """A call of an intrinsic; numbers of registers are immediates."""
-    given = [("i8", str(one)) if isinstance(one, int) else (str(one.type), one.text) for one in operands]
+    given = [
+        ("i8", str(operand)) if isinstance(operand, int) else (str(operand.type), operand.text) for operand in operands
+    ]
     b.module.declare(f"llvm.x86.{name}", "void", [kind for kind, _ in given])
     b.line(f"call void @llvm.x86.{name}({', '.join(f'{kind} {text}' for kind, text in given)})")
 

@@ -116,12 +116,12 @@ class KernelRow:
     def others(self, attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> dict[str, Generator]:
         """The variants that differ from the first choice and from each other."""
         seen = {self.generate(attrs, inputs, outputs)}
-        found = {}
+        others = {}
         for name, generator in self.variants(attrs, inputs, outputs, target).items():
             if generator not in seen:
                 seen.add(generator)
-                found[name] = generator
-        return found
+                others[name] = generator
+        return others
 
     def generator(
         self, variant: str, attrs: object, inputs: Views, outputs: Views, target: TargetDescription
@@ -172,7 +172,7 @@ def only(*allowed: Scalar) -> Refuse:
     names = {scalar.name for scalar in allowed}
 
     def refuse(attrs: object, inputs: Specs, outputs: Specs) -> str:
-        found = next((spec for spec in (*inputs, *outputs) if spec.dtype.name not in names), None)
-        return f"element type {found.dtype}" if found else ""
+        other = next((spec for spec in (*inputs, *outputs) if spec.dtype.name not in names), None)
+        return f"element type {other.dtype}" if other else ""
 
     return refuse

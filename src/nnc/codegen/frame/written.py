@@ -74,5 +74,7 @@ def write(generator: Generator, target: TargetDescription, name: str) -> tuple[s
     module, derivation = Module(target), Derivation()
     phases = opened(generator, derivation.read, target).emit(module, name)
     place = derivation.place
-    written = tuple(WrittenPhase(one.symbol, place(one.items), place(one.cost), place(one.first)) for one in phases)
+    written = tuple(
+        WrittenPhase(phase.symbol, place(phase.items), place(phase.cost), place(phase.first)) for phase in phases
+    )
     return str(module), WrittenKernel(derivation.close(), tuple(derivation.words), written)

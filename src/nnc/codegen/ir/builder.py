@@ -279,17 +279,17 @@ class Builder:
 
     def _reading(self, place: int, kind: Type) -> list[str]:
         """Instructions that load a word and spread it over all lanes."""
-        one, lines = kind.scalar.register, self._head()
+        element, lines = kind.scalar.register, self._head()
         name = f"%w{place}"
         if not kind.lanes or (place, 0) not in self._words:
             name = name if not kind.lanes else f"{name}s{kind.lanes}"
             lines += [
                 f"{name}a = getelementptr i64, ptr %ws, i64 {place}",
-                f"{name} = load {one}, ptr {name}a, align 8",
+                f"{name} = load {element}, ptr {name}a, align 8",
             ]
         if kind.lanes:
             spread = f"%w{place}x{kind.lanes}"
-            lines.append(f"{spread}f = insertelement {kind} poison, {one} {name}, i64 0")
+            lines.append(f"{spread}f = insertelement {kind} poison, {element} {name}, i64 0")
             zeros = f"<{kind.lanes} x i32> zeroinitializer"
             lines.append(f"{spread} = shufflevector {kind} {spread}f, {kind} poison, {zeros}")
         return lines
@@ -381,7 +381,7 @@ class Builder:
             position = index % size
             return index // size, position
         factors = index, self.constant(divisor.reciprocal)
-        wide = [self.emit(DOUBLE_INDEX, f"zext i64 {one.text} to i128") for one in factors]
+        wide = [self.emit(DOUBLE_INDEX, f"zext i64 {factor.text} to i128") for factor in factors]
         product = self.emit(DOUBLE_INDEX, f"mul i128 {wide[0].text}, {wide[1].text}")
         high = self.emit(DOUBLE_INDEX, f"lshr i128 {product.text}, {RECIPROCAL_BITS}")
         quotient = self.emit(INDEX, f"trunc i128 {high.text} to i64")
@@ -430,8 +430,8 @@ class Builder:
         other = self.wrap(right, left.type)
         if left.type.scalar.floating and not isinstance(right, Value):
             return self.choose(self.compare(f"{relation}=", other, left), other, left)
-        found = self.choose(self.compare(relation, left, other), left, other)
-        return self.choose(self.unordered(left), left, found) if left.type.scalar.floating else found
+        chosen = self.choose(self.compare(relation, left, other), left, other)
+        return self.choose(self.unordered(left), left, chosen) if left.type.scalar.floating else chosen
 
     def larger(self, left: Value, right: Value) -> Value:
         """max(left, right) of numbers; of a number and a NaN it is either."""
@@ -471,13 +471,13 @@ class Builder:
         suffix, word = ("ps", "i16") if scalar == F32 else ("pd", "i8")
         name = f"llvm.x86.avx512.mask.scalef.{suffix}.512"
         self.module.declare(name, str(part), [*[str(part)] * 3, word, "i32 immarg"])
-        found = []
+        parts = []
         for first in range(0, value.type.lanes, part.lanes):
             lanes = range(first, first + part.lanes)
             left, right = self.shuffle(value, value, lanes), self.shuffle(exponent, exponent, lanes)
             operands = f"{part} {left.text}, {part} {right.text}, {part} {left.text}, {word} -1, i32 4"
-            found.append(self.emit(part, f"call {part} @{name}({operands})"))
-        return self.join(found)
+            parts.append(self.emit(part, f"call {part} @{name}({operands})"))
+        return self.join(parts)
 
     # -- logic
 
@@ -554,10 +554,10 @@ class Builder:
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if scalar.signed else (0, (1 << bits) - 1)
         above = self.choose(self.compare(">", value, low), value, self.constant(low, value.type))
         inside = self.choose(self.compare("<", above, high), above, self.constant(high, value.type))
-        found = self.cast(
+        saturated = self.cast(
             self.emit(value.type.of(I32), f"fptosi {value.type} {inside.text} to {value.type.of(I32)}"), scalar
         )
-        return self.choose(self.unordered(value), self.zero(found.type), found) if scalar.signed else found
+        return self.choose(self.unordered(value), self.zero(saturated.type), saturated) if scalar.signed else saturated
 
     def _wide(self, value: Value) -> Value:
         """bf16 as f32: its bits are the upper half."""

@@ -99,7 +99,7 @@ class DotProduct:
     def words(self, b: Builder, elements: list[Value]) -> Value:
         """Words of vectors of bytes, the first in the lowest bits; in words of two, of numbers of 32 bits."""
         bits = 8 * self.held_x.size
-        parts = elements if self.in_pairs else [b.cast(b.cast(one, U8), I32) for one in elements]
+        parts = elements if self.in_pairs else [b.cast(b.cast(element, U8), I32) for element in elements]
         if self.in_pairs:
             parts = [b.both(elements[0], b.constant((1 << bits) - 1, elements[0].type)), *elements[1:]]
         word = parts[0]
@@ -141,6 +141,6 @@ def _bytes(b: Builder, words: Value) -> Value:
 def _called(b: Builder, name: str, total: Value, left: Value, right: Value) -> Value:
     """A call of a processor's intrinsic: total + left · right."""
     operands = (total, left, right)
-    b.module.declare(name, str(total.type), [str(one.type) for one in operands])
-    written = ", ".join(f"{one.type} {one.text}" for one in operands)
+    b.module.declare(name, str(total.type), [str(operand.type) for operand in operands])
+    written = ", ".join(f"{operand.type} {operand.text}" for operand in operands)
     return b.emit(total.type, f"call {total.type} @{name}({written})")

@@ -71,7 +71,7 @@ def _nearest(
     far = instance.steps + 1
     birth, death = min(instance.lower[i] for i in group), max(instance.upper[i] for i in group)
     best: tuple[int, int, int] | None = None
-    found: FlowEdge | None = None
+    nearest: FlowEdge | None = None
     for edge in edges:
         to_sink, from_source = edge.head == SINK, edge.tail == SOURCE
         if edge.weight < needed or (to_sink and from_source):
@@ -81,5 +81,5 @@ def _nearest(
             until = far if to_sink else instance.lower[edge.head] - death + 1
             cost = (since + until, 0 if to_sink else 1 if from_source else 2, since)
             if best is None or cost < best:
-                best, found = cost, edge
-    return found
+                best, nearest = cost, edge
+    return nearest

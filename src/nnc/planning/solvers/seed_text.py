@@ -93,20 +93,20 @@ def tuples_to_try(facts: SizeFacts, left: set[int]) -> list[tuple[int, ...]]:
     """The tuples of up to three blocks of `left`, in the order in which they are tried."""
     most = max(facts.degree[i] for i in left)
     by_size = sorted(left, key=lambda i: (-facts.size[i], -facts.degree[i], i))
-    found: list[tuple[int, ...]] = []
+    tuples: list[tuple[int, ...]] = []
     for i in sorted(left):
         if facts.degree[i] != most:
             continue
         members: tuple[int, ...] = (i,)
         met = facts.meets[i] | 1 << i
-        found.append(members)
+        tuples.append(members)
         for other in by_size:
             if facts.size[other] <= facts.size[i] or len(members) == LARGEST_TUPLE:
                 break
             if not met >> other & 1:
                 members, met = (*members, other), met | facts.meets[other] | 1 << other
-                found.append(members)
-    return sorted(found, key=lambda members: (-_largest(facts, members), -_interference(facts, members), members))
+                tuples.append(members)
+    return sorted(tuples, key=lambda members: (-_largest(facts, members), -_interference(facts, members), members))
 
 
 def _largest(facts: SizeFacts, members: tuple[int, ...]) -> int:

@@ -79,14 +79,14 @@ def stretches(tasks: Sequence[Task], workers: int) -> Iterator[Stretch]:
     """The whole program, cut into stretches; those without shares are of one task each."""
     first = untried = 0
     while first < len(tasks):
-        found = None
+        stretch = None
         if not tasks[first].may_branch:
             untried = first + 1
         elif first >= untried and workers > 1:
-            found = _best(tasks, first, workers)
+            stretch = _best(tasks, first, workers)
             untried = first + STRIDE
-        yield found or Stretch(first, first + 1)
-        first = found.last if found else first + 1
+        yield stretch or Stretch(first, first + 1)
+        first = stretch.last if stretch else first + 1
 
 
 def _best(tasks: Sequence[Task], first: int, workers: int) -> Stretch | None:
@@ -115,15 +115,15 @@ def _meetings(window: Sequence[Task]) -> list[list[int]]:
     """For each task the earlier ones that touch a byte which one of the two writes: a sweep over memory."""
     touched = [(span, index, False) for index, task in enumerate(window) for span in task.reads]
     touched += [(span, index, True) for index, task in enumerate(window) for span in task.writes]
-    found: list[list[int]] = [[] for _ in window]
+    meetings: list[list[int]] = [[] for _ in window]
     alive: list[tuple[AddressRange, int, bool]] = []
     for span, index, writes in sorted(touched, key=lambda row: row[0].begin):
         alive = [row for row in alive if row[0].end > span.begin]
         for other, earlier, wrote in alive:
             if (writes or wrote) and other.overlaps(span):
-                found[max(index, earlier)].append(min(index, earlier))
+                meetings[max(index, earlier)].append(min(index, earlier))
         alive.append((span, index, writes))
-    return found
+    return meetings
 
 
 @dataclass(slots=True)
@@ -137,7 +137,7 @@ class _BranchParts:
     def add(self, index: int, task: Task, met: Iterable[int]) -> None:
         """One task more, which connects the parts of those that it meets."""
         parts = sorted({self.part_of[earlier] for earlier in met if earlier != index})
-        row = [one for part in parts for one in self.members.pop(part)]
+        row = [member for part in parts for member in self.members.pop(part)]
         cost = sum(self.costs.pop(part) for part in parts)
         into = min(parts, default=index)
         self.members[into] = [*row, index]
@@ -151,9 +151,9 @@ class _BranchParts:
     def shares(self, first: int, workers: int) -> tuple[tuple[int, ...], ...]:
         """The parts, the costly ones first, each to the worker that has least so far; tasks counted from `first`."""
         loads = [0.0] * min(workers, len(self.costs))
-        found: list[list[int]] = [[] for _ in loads]
+        divided: list[list[int]] = [[] for _ in loads]
         for part in sorted(self.costs, key=lambda part: (-self.costs[part], part)):
             least = loads.index(min(loads))
             loads[least] += self.costs[part]
-            found[least] += [first + index for index in self.members[part]]
-        return tuple(tuple(sorted(share)) for share in found)
+            divided[least] += [first + index for index in self.members[part]]
+        return tuple(tuple(sorted(share)) for share in divided)

@@ -71,8 +71,8 @@ def made() -> Engine:
         # A second, most of what a first answer took beside a family that is known (docs/design/0034).
         wanted = family is None and (known is None or known.is_doubtful)
         if wanted and folder is not None and _MEASURES and can_write(folder):
-            found = _MEASURES[0](machine)
-            known = found if known is None else found.joined(known)
+            measured = _MEASURES[0](machine)
+            known = measured if known is None else measured.joined(known)
             keep_profile(target, folder, known)
         return machine if known is None else machine.following(known)
 

@@ -41,14 +41,14 @@ def _target_named(name: str) -> TargetDescription:
 def _present() -> frozenset[str]:
     """The features of the processor this process runs on that it may use, in LLVM's words."""
     neon = {"neon"} if llvm.get_process_triple().startswith(("aarch64", "arm64")) else set[str]()
-    found = frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
-    return found - TILE_FEATURES if tiles_absence() else found
+    features = frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+    return features - TILE_FEATURES if tiles_absence() else features
 
 
 def tiles_absence() -> str:
     """Why this process may not use tiles (AMX); nothing where it may, for which the system is asked once."""
-    found = llvm.get_host_cpu_features()
-    return _refusal() if all(found.get(feature) for feature in TILE_FEATURES) else "the processor has none"
+    features = llvm.get_host_cpu_features()
+    return _refusal() if all(features.get(feature) for feature in TILE_FEATURES) else "the processor has none"
 
 
 @lru_cache(maxsize=1)

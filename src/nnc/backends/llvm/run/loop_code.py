@@ -116,10 +116,10 @@ class _LoopWriter:
     def _wrong(self, checks: int) -> Value:
         """Whether a kernel has met an index outside its axis."""
         b, words = self.b, self.b.load(self.state, checks, ADDRESS)
-        found = b.variable(b.constant(0))
+        wrong = b.variable(b.constant(0))
         with b.loop(0, self._word(checks + 1)) as index:
-            found.set(b.either(found.get(), b.load(b.load(words, index, ADDRESS), 0, INDEX)))
-        return b.compare("!=", found.get(), 0)
+            wrong.set(b.either(wrong.get(), b.load(b.load(words, index, ADDRESS), 0, INDEX)))
+        return b.compare("!=", wrong.get(), 0)
 
     def _holds(self, turn: Value) -> Value:
         """The count against its limit, or the tested element without the bits that say nothing."""

@@ -67,7 +67,7 @@ class _StandIns:
     def real(self, launch: Launch) -> Launch:
         """The launch with the memory that is meant: of every tensor that a cell may be."""
         reads, writes = (
-            tuple(span for one in part for span in self._spans(one)) for part in (launch.reads, launch.writes)
+            tuple(span for operand in part for span in self._spans(operand)) for part in (launch.reads, launch.writes)
         )
         return replace(launch, reads=reads, writes=writes)
 
@@ -122,11 +122,11 @@ class NativeLoop(Uncopied):
         self._pool, self._calls, self._refuse = pool, calls, refuse
         standins = _StandIns(calls.cells)
         segments = [
-            LoopSegment(NativeProgram(pool, [standins.real(one) for one in launches], workers), launches, checks)
+            LoopSegment(NativeProgram(pool, [standins.real(each) for each in launches], workers), launches, checks)
             for launches, checks in parts
         ]
         self._programs = [segment.program for segment in segments]
-        self._tensors = tuple({id(one): one for cell in calls.cells for one in cell.tensors}.values())
+        self._tensors = tuple({id(each): each for cell in calls.cells for each in cell.tensors}.values())
         self._lists: list[Words] = []
         self._state = np.zeros(STATE_SLOTS, np.int64)
         self._fill(standins, segments)

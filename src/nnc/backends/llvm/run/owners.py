@@ -22,6 +22,6 @@ def check_owned(ranges: Iterable[AddressRange], calls: Sequence[Call], more: Ite
     spans = sorted((int(held.ctypes.data), int(held.ctypes.data + held.nbytes)) for held in (*owned, *more))
     # Of the spans that begin so early, the furthest end.
     ends = [0, *accumulate((end for _, end in spans), max)]
-    for one in ranges:
-        if one.begin < one.end and ends[bisect_right(spans, (one.begin, one.begin + MAX_BYTES))] < one.end:
-            raise VerificationError(f"native program: {one.end - one.begin} bytes of memory that nobody here holds")
+    for span in ranges:
+        if span.begin < span.end and ends[bisect_right(spans, (span.begin, span.begin + MAX_BYTES))] < span.end:
+            raise VerificationError(f"native program: {span.end - span.begin} bytes of memory that nobody here holds")

@@ -98,7 +98,7 @@ class MachineProfile:
 
     def joined(self, earlier: MachineProfile) -> MachineProfile:
         """The faster of both in each: what else runs only makes a machine look slower."""
-        steady = min(self, earlier, key=lambda one: one.absent)
+        steady = min(self, earlier, key=lambda profile: profile.absent)
         before = {level.level: level for level in earlier.caches}
         return replace(
             self,
@@ -121,8 +121,8 @@ class MachineProfile:
 
     def followed(self, target: TargetDescription) -> TargetDescription:
         """The target whose blocks and costs are those of this machine; what was not seen is as it was."""
-        known, levels = target.machine, {one.level: one for one in self.caches}
-        one, two, last = levels.get(1), levels.get(2), self.caches[-1] if self.caches else None
+        known, levels = target.machine, {cache.level: cache for cache in self.caches}
+        first, second, last = levels.get(1), levels.get(2), self.caches[-1] if self.caches else None
         per_cycle = self.multiply_adds / (2 * target.lanes(32) * max(self.clock, CLOCKS[0]))
         # Costs are of the usual clock.
         usual = self.clock / USUAL_CLOCK
@@ -130,28 +130,28 @@ class MachineProfile:
             known,
             clock=_within(self.clock, CLOCKS),
             multiply_adds=_within(per_cycle, MULTIPLY_ADDS),
-            near_byte=_within(usual / two.loads, BYTES) if two and two.loads else known.near_byte,
-            far_byte=_within(usual / last.loads, BYTES) if two and last and last.loads else known.far_byte,
+            near_byte=_within(usual / second.loads, BYTES) if second and second.loads else known.near_byte,
+            far_byte=_within(usual / last.loads, BYTES) if second and last and last.loads else known.far_byte,
             meeting=_within(self.handing, MEETINGS) if self.handing else known.meeting,
         )
-        if one and one.line in LINES and 0 < one.ways <= one.nbytes // one.line:
-            machine = replace(machine, level_one_bytes=one.nbytes, level_one_ways=one.ways, line_bytes=one.line)
-        if two and two.nbytes >= LEAST_LEVEL_TWO and two.is_seen:
-            machine = replace(machine, level_two_bytes=two.nbytes)
+        if first and first.line in LINES and 0 < first.ways <= first.nbytes // first.line:
+            machine = replace(machine, level_one_bytes=first.nbytes, level_one_ways=first.ways, line_bytes=first.line)
+        if second and second.nbytes >= LEAST_LEVEL_TWO and second.is_seen:
+            machine = replace(machine, level_two_bytes=second.nbytes)
         # The wrong plan doubles a product's time: of three measurings beside four busy processes one chose it.
         return replace(target, machine=machine, in_place=target.in_place if self.absent > DOUBT else self.in_place)
 
 
 def profile_of(text: str) -> MachineProfile:
     """Of JSON; ValueError, KeyError, TypeError or AttributeError for what is none."""
-    found = json.loads(text)
-    if found.pop("form") != FORM:
+    values = json.loads(text)
+    if values.pop("form") != FORM:
         raise ValueError("another form")
-    found["caches"] = tuple(CacheLevel(**one) for one in found["caches"])
+    values["caches"] = tuple(CacheLevel(**level) for level in values["caches"])
     for name in ("page_touches", "huge_touches"):
-        found[name] = tuple((int(pages), float(each)) for pages, each in found[name])
-    found["peaks"] = tuple((str(name), int(bits), float(rate)) for name, bits, rate in found["peaks"])
-    return MachineProfile(**{field.name: found[field.name] for field in fields(MachineProfile)})
+        values[name] = tuple((int(pages), float(each)) for pages, each in values[name])
+    values["peaks"] = tuple((str(name), int(bits), float(rate)) for name, bits, rate in values["peaks"])
+    return MachineProfile(**{field.name: values[field.name] for field in fields(MachineProfile)})
 
 
 def shipped(target: TargetDescription) -> TargetDescription | None:
@@ -174,9 +174,9 @@ def _within(value: float, limits: tuple[float, float]) -> float:
     return min(max(value, limits[0]), limits[1])
 
 
-def _sooner(one: float, other: float) -> float:
+def _sooner(first: float, second: float) -> float:
     """The shorter time of both; 0 is none."""
-    return min(one or other, other or one)
+    return min(first or second, second or first)
 
 
 def kept_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:
@@ -198,11 +198,11 @@ def caches() -> tuple[CacheLevel, ...]:
 
     Of processors unlike each other the smallest of each level, as any of them may run a worker.
     """
-    found: dict[int, CacheLevel] = {}
+    by_level: dict[int, CacheLevel] = {}
     for processor in usable_processors():
-        for one in _caches_of(processor):
-            found[one.level] = min(found.get(one.level, one), one, key=lambda level: level.nbytes)
-    return tuple(found[level] for level in sorted(found))
+        for cache in _caches_of(processor):
+            by_level[cache.level] = min(by_level.get(cache.level, cache), cache, key=lambda level: level.nbytes)
+    return tuple(by_level[level] for level in sorted(by_level))
 
 
 def _caches_of(processor: int) -> Iterator[CacheLevel]:

@@ -182,8 +182,8 @@ class Stopwatch:
         places = [AddressRange(start, start + 2 * half) for start in (self._memory.address, self._results.address)]
         turns = [places if turn % 2 else places[::-1] for turn in range(count)]
         launches = [Launch(kernel, (x.begin, y.begin), (x,), (y,)) for x, y in turns]
-        one, two = (best(NativeProgram(self._engine.pool, launches, workers), 7) / count for workers in (1, 2))
-        return max(two - one / 2, 0.0)
+        alone, together = (best(NativeProgram(self._engine.pool, launches, workers), 7) / count for workers in (1, 2))
+        return max(together - alone / 2, 0.0)
 
     def waking(self, pause: float = 0.02) -> float:
         """What a run of two workers takes longer where one of them has been asleep: the middle one of some."""

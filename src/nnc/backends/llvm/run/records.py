@@ -128,8 +128,8 @@ def hash_of_sources(package: Path, loaded: float) -> str:
                 return ""
             for path in paths:
                 with path.open("rb") as file:
-                    found, content = os.fstat(file.fileno()), file.read()
-                if max(found.st_mtime, found.st_ctime) > loaded - SLACK_SECONDS:
+                    status, content = os.fstat(file.fileno()), file.read()
+                if max(status.st_mtime, status.st_ctime) > loaded - SLACK_SECONDS:
                     return ""
                 digest.update(f"\0{path.relative_to(package)}\0{len(content)}\0".encode() + content)
     except OSError:

@@ -104,12 +104,12 @@ def with_branches(steps: Sequence[ProgramStep], function: int, workers: int) -> 
     `function` is the interpreter's. A table has the address of each share, which is the number of its steps and of each
     the function, the addresses and the items.
     """
-    found: list[ProgramStep] = []
+    rewritten: list[ProgramStep] = []
     tables: list[Words] = []
     for stretch in stretches([step.task for step in steps], workers):
         inside = steps[stretch.first : stretch.last]
         if not stretch.shares:
-            found += inside
+            rewritten += inside
             continue
         shares = [[steps[index] for index in share] for share in stretch.shares]
         rows = [
@@ -124,13 +124,13 @@ def with_branches(steps: Sequence[ProgramStep], function: int, workers: int) -> 
         reads = tuple(span for step in inside for span in step.task.reads)
         writes = tuple(span for step in inside for span in step.task.writes)
         cost = sum(step.task.cost for step in inside)
-        found.append(ProgramStep(function, address, len(shares), 0, Task(reads, writes, cost, alone=False)))
-    return found, tables
+        rewritten.append(ProgramStep(function, address, len(shares), 0, Task(reads, writes, cost, alone=False)))
+    return rewritten, tables
 
 
 def barriers(steps: Sequence[ProgramStep]) -> list[bool]:
     """barrier[i]: all workers must meet before step i."""
-    found = []
+    barriers = []
     shared: list[Task] = []
     owned: list[Task] = []
     for step in steps:
@@ -139,8 +139,8 @@ def barriers(steps: Sequence[ProgramStep]) -> list[bool]:
         if needed:
             shared, owned = [], []
         (owned if step.owner == FIRST else shared).append(step.task)
-        found.append(needed)
-    return found
+        barriers.append(needed)
+    return barriers
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +190,10 @@ class NativeEntry:
         symbols = (interpreter.LAUNCH, LOOP, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
         code = jit.load(module, symbols)
         launch, repeat, release, work, branches = code.addresses
-        one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-        three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return cls(one(launch), two(repeat), one(release), three(work), branches, code)
+        of_one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        of_two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+        of_three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        return cls(of_one(launch), of_two(repeat), of_one(release), of_three(work), branches, code)
 
 
 def places_of(processors: Sequence[int], workers: int) -> Words:
@@ -295,10 +295,10 @@ class WorkerPool(Uncopied):
 
     def _own_block(self) -> ControlBlock:
         """The control block of the calling Python thread."""
-        found: ControlBlock | None = getattr(self._alone, "block", None)
-        if found is None:
-            found = self._alone.block = ControlBlock(1)
-        return found
+        block: ControlBlock | None = getattr(self._alone, "block", None)
+        if block is None:
+            block = self._alone.block = ControlBlock(1)
+        return block
 
     def _start(self, workers: int) -> None:
         self._stop()
@@ -333,10 +333,10 @@ class WorkerPool(Uncopied):
             program.run()
             block = self._own_block() if alone else self._shared
             tickets = block.slots[interpreter.TICKETS :].reshape(-1, interpreter.TICKET_SLOTS)
-            found = tickets.copy()
+            taken = tickets.copy()
             tickets[:, interpreter.CLOCKED :] = 0
-        seconds, rest = found[:, interpreter.CLOCKED].tolist(), found[:, interpreter.CLOCKED + 1].tolist()
-        busy, begun = found[:, interpreter.BUSY].tolist(), found[:, interpreter.BEGUN].tolist()
+        seconds, rest = taken[:, interpreter.CLOCKED].tolist(), taken[:, interpreter.CLOCKED + 1].tolist()
+        busy, begun = taken[:, interpreter.BUSY].tolist(), taken[:, interpreter.BEGUN].tolist()
         rows = enumerate(zip(begun, seconds, rest, busy, strict=True))
         return tuple(WorkerTime(worker, b, s * 10**9 + n, time) for worker, (b, s, n, time) in rows if b)
 
@@ -405,12 +405,12 @@ class NativeProgram(Uncopied):
         """What moves operands inside these spans of addresses to where the spans begin from now on."""
         starts = np.cumsum([0, *self._words[:-1]])
         places = [start + 1 + at for start, count in zip(starts, self._operands, strict=True) for at in range(count)]
-        found = np.array(places, dtype=np.int64)
+        positions = np.array(places, dtype=np.int64)
         begins, ends = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
-        at = self._entries[found]
+        at = self._entries[positions]
         inside = (begins[:, None] <= at) & (at < ends[:, None])
         which, column = np.nonzero(inside)
-        offsets, target, addresses = at[column] - begins[which], found[column], self._entries
+        offsets, target, addresses = at[column] - begins[which], positions[column], self._entries
 
         def move(bases: Sequence[int]) -> None:
             addresses[target] = np.array(bases, dtype=np.int64)[which] + offsets

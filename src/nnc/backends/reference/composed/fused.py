@@ -24,7 +24,9 @@ def fused(kernel_of: Callable[[Op[Any]], ReferenceKernel]) -> ReferenceKernel:
     """
 
     def step(command: AnyCommand, operands: Sequence[Array | None]) -> Array:
-        specs = tuple(None if one is None else TensorSpec(one.shape, dtype_of(one.dtype)) for one in operands)
+        specs = tuple(
+            None if operand is None else TensorSpec(operand.shape, dtype_of(operand.dtype)) for operand in operands
+        )
         (spec,) = infer(command.op, command.attrs, specs)
         result = np.empty(spec.shape, spec.dtype.numpy)
         if command.op is not CAST:

@@ -52,10 +52,10 @@ def searchsorted(attrs: SearchAttrs, inputs: Inputs, outputs: Outputs) -> None:
     if x.ndim == 1:
         write(outputs[0], np.searchsorted(x, values, side))
         return
-    found = np.empty(values.shape, np.int64)
+    insertions = np.empty(values.shape, np.int64)
     for place in np.ndindex(x.shape[:-1]):
-        found[place] = np.searchsorted(x[place], values[place], side)
-    write(outputs[0], found)
+        insertions[place] = np.searchsorted(x[place], values[place], side)
+    write(outputs[0], insertions)
 
 
 def cumulative_sum(attrs: ScanAttrs, inputs: Inputs, outputs: Outputs) -> None:

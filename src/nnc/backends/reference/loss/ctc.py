@@ -52,8 +52,8 @@ class _Steps:
         """ln of the sum over alignments."""
         rows, last = np.arange(len(self.lengths)), 2 * self.label_lengths
         before = np.where(last > 0, alpha[-1][rows, np.maximum(last - 1, 0)], NOTHING)
-        found = np.logaddexp(alpha[-1][rows, last], before)
-        return np.where(self.lengths == 0, np.where(last == 0, 0.0, NOTHING), found)
+        logarithms = np.logaddexp(alpha[-1][rows, last], before)
+        return np.where(self.lengths == 0, np.where(last == 0, 0.0, NOTHING), logarithms)
 
 
 def _steps(attrs: CtcAttrs, inputs: Inputs) -> _Steps:

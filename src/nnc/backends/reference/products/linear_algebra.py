@@ -18,10 +18,10 @@ def _by(name: str, function: Callable[..., Any], need: str) -> ReferenceKernel:
 
     def kernel(attrs: NoAttrs, inputs: Inputs, outputs: Outputs) -> None:
         try:
-            found = function(*map(widen, inputs))
+            answer = function(*map(widen, inputs))
         except np.linalg.LinAlgError as error:
             raise UsageError(name, got=str(error).lower(), need=need) from None
-        results: tuple[Array, ...] = found if isinstance(found, tuple) else (found,)
+        results: tuple[Array, ...] = answer if isinstance(answer, tuple) else (answer,)
         for output, result in zip(outputs, results, strict=True):
             write(output, result)
 

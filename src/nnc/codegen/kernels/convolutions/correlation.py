@@ -194,10 +194,10 @@ class _CorrelationWriter:
             panel, rest = item % plan.panels, item // plan.panels
             group, place = rest % p.groups, rest // p.groups
             filled = (group * plan.panels + panel) * plan.panel_elements
-            found = self._item(group, panel, place, b.offset(panels, filled, plan.stored))
+            work = self._item(group, panel, place, b.offset(panels, filled, plan.stored))
             with b.loop(0, len(p.cores)) as number:
                 core = self._core(number)
-                self._tiles(found, core, _CorrelationPart(core.low, core.high, b.constant(0), b.constant(p.depth)))
+                self._tiles(work, core, _CorrelationPart(core.low, core.high, b.constant(0), b.constant(p.depth)))
 
     def _write_pieces(self) -> None:
         """for panel: for piece of its weights: pack it; for place: add its part of the sum"""

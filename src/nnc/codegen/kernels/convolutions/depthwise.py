@@ -327,14 +327,16 @@ class _Correlation:
             line = b.offset(place, down * across * p.channels, p.work)
             loaded = [b.load(line, pixel * p.channels, self.kind, v.mask) for pixel in pixels]
             for k in range(p.depth):
-                values = [self._spread(one, k) for one in loaded]
+                values = [self._spread(vector, k) for vector in loaded]
                 inputs = dict(zip(pixels, values, strict=True))
                 for over in right:
                     weights, shifted = (
                         v.weights[down, over][k],
                         range(over, over + count * p.column_step, p.column_step),
                     )
-                    totals = [b.fma(inputs[one], weights, total) for one, total in zip(shifted, totals, strict=True)]
+                    totals = [
+                        b.fma(inputs[vector], weights, total) for vector, total in zip(shifted, totals, strict=True)
+                    ]
         return totals
 
     def _spread(self, loaded: Value, k: int) -> Value:

@@ -243,10 +243,10 @@ def _max(s: _Pooling, place: _Place) -> None:
 
 def _max_gather(s: _Pooling, place: _Place) -> None:
     h, x, y, result = (s.w.argument(position) for position in range(4))
-    found = s.b.variable(s.b.zero(s.kind))
+    gathered = s.b.variable(s.b.zero(s.kind))
     with s.chosen(place, x, y) as (index, hit):
-        found.set(s.b.choose(hit, s.load(h, index, place.mask), found.get()))
-    s.store(found.get(), result, place.index, place.mask)
+        gathered.set(s.b.choose(hit, s.load(h, index, place.mask), gathered.get()))
+    s.store(gathered.get(), result, place.index, place.mask)
 
 
 def _max_gradient(s: _Pooling, place: _Place) -> None:

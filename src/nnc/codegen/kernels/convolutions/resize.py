@@ -195,14 +195,14 @@ class _AdjointWriter(_ResizeWriter):
 
     def _readers(self, axis: int) -> tuple[Value, ...]:
         """Where the readers of each position of x begin in the lists behind: which they are, and their weights."""
-        found = sorted((t.source, t.target, t.weight) for row in self.taps[axis] for t in row if t.weight)
+        entries = sorted((t.source, t.target, t.weight) for row in self.taps[axis] for t in row if t.weight)
         size = self.problem.attrs.source[axis]
-        begins = np.searchsorted([source for source, _, _ in found], range(size + 1)).tolist()
+        begins = np.searchsorted([source for source, _, _ in entries], range(size + 1)).tolist()
         names = [f"{name}{axis}" for name in ("begin", "reader", "weight")]
         return (
             self.places(names[0], begins),
-            self.places(names[1], [target for _, target, _ in found]),
-            self.weights(names[2], [weight for _, _, weight in found]),
+            self.places(names[1], [target for _, target, _ in entries]),
+            self.weights(names[2], [weight for _, _, weight in entries]),
         )
 
 

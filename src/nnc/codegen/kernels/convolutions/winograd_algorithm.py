@@ -91,11 +91,11 @@ def transform(b: Builder, matrix: Matrix, grid: Grid) -> list[list[Value]]:
 
 def multiply(b: Builder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
     """matrix · values. Two rows that differ in the signs of some columns alone share the sums of those and the rest."""
-    found: list[Value] = []
+    rows: list[Value] = []
     shared: tuple[Value, Value] | None = None
     for index, row in enumerate(matrix):
         if shared is not None:
-            found.append(shared[0] - shared[1])
+            rows.append(shared[0] - shared[1])
             shared = None
             continue
         following = matrix[index + 1] if index + 1 < len(matrix) else row
@@ -104,10 +104,10 @@ def multiply(b: Builder, matrix: Matrix, values: Sequence[Value]) -> list[Value]
         covered = all(factor in (s, m) for factor, s, m in zip(row, same, mirrored, strict=True))
         if any(same) and any(mirrored) and covered:
             shared = _sum(b, same, values), _sum(b, mirrored, values)
-            found.append(shared[0] + shared[1])
+            rows.append(shared[0] + shared[1])
         else:
-            found.append(_sum(b, row, values))
-    return found
+            rows.append(_sum(b, row, values))
+    return rows
 
 
 def _sum(b: Builder, factors: Sequence[float], values: Sequence[Value]) -> Value:

@@ -148,7 +148,7 @@ class WinogradGradient:
 
 def side(size: int) -> int:
     """The longest side of a block that divides `size`."""
-    return max((one for one in range(SIDE_STEP, MOST_SIDE + 1, SIDE_STEP) if size % one == 0), default=1)
+    return max((length for length in range(SIDE_STEP, MOST_SIDE + 1, SIDE_STEP) if size % length == 0), default=1)
 
 
 def in_tiles(problem: WeightGradient) -> WinogradGradient | None:
@@ -156,8 +156,8 @@ def in_tiles(problem: WeightGradient) -> WinogradGradient | None:
     plain = problem.kernel == (TAPS, TAPS) and problem.strides == problem.dilations == (1, 1) and problem.groups == 1
     if not plain or problem.scalar != F32 or problem.channels % SIDE_STEP or problem.filters % SIDE_STEP:
         return None
-    found = WinogradGradient(problem)
-    return found if found.tiles and found.pays else None
+    gradient = WinogradGradient(problem)
+    return gradient if gradient.tiles and gradient.pays else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Tiles:
     def _meetings(self, axis: int) -> int:
         """Pairs of an output and a tap along one axis that meet the image."""
         shifts = [tap * self.dilations[axis] - self.before[axis] for tap in range(TAPS)]
-        return sum(max(min(self.outputs[axis], self.sizes[axis] - one) - max(-one, 0), 0) for one in shifts)
+        return sum(max(min(self.outputs[axis], self.sizes[axis] - shift) - max(-shift, 0), 0) for shift in shifts)
 
 
 @dataclass(frozen=True, slots=True)
