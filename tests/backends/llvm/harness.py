@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, WorkerPool, ZeroedMemory, make_pool
+from nnc.backends.llvm.run.runtime import NativeProgram, WorkerPool, ZeroedMemory, make_pool
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar

@@ -5,7 +5,8 @@ import pytest
 
 from nnc.backends.llvm import backend as backend_module
 from nnc.backends.llvm import library
-from nnc.backends.llvm.backend import LlvmBackend, assemble
+from nnc.backends.llvm.assembly import assemble
+from nnc.backends.llvm.backend import LlvmBackend
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BOOL, F32, F64, I32, I64, U8

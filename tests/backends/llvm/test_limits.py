@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tests.conformance.cases import CASES, Case
 
 from nnc.backends.llvm.backend import LlvmBackend
-from nnc.backends.llvm.run import runtime
+from nnc.backends.llvm.run import steps
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.core.running.dispatch import Backend, Call
 from nnc.core.settings import SETTINGS
@@ -80,7 +80,7 @@ def agree(case: Case, arrays: Sequence[Array | None], smallest: float) -> None:
 
 @pytest.mark.parametrize("case", LARGEST)
 def test_any_number_of_workers_gives_the_same_bits(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "SERIAL_NANOSECONDS", -1.0)
+    monkeypatch.setattr(steps, "SERIAL_NANOSECONDS", -1.0)
     found = []
     for workers in (1, 2, 5):
         monkeypatch.setattr(SETTINGS, "threads", workers)

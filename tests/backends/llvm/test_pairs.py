@@ -13,7 +13,8 @@ from tests.backends.llvm.harness import Array, extent, pool
 
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.backends.llvm.run.runtime import NativeProgram
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import BF16
 from nnc.codegen.ir.target import describe
 from nnc.codegen.kernels.products.gemm import Gemm

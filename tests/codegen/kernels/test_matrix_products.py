@@ -20,7 +20,8 @@ from nnc.backends.llvm.run import jit as jit_module
 from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.runtime import NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.frame.tile import Tile

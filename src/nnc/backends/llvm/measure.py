@@ -14,7 +14,8 @@ from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor, huge_pages
 from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.backends.llvm.run.runtime import NativeProgram
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import F32, F64
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct

@@ -17,7 +17,8 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram
+from nnc.backends.llvm.run.runtime import NativeProgram
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise

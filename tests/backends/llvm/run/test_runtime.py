@@ -27,15 +27,8 @@ from nnc.backends.llvm.run.interpreter import (
     WORDS,
     emit_interpreter,
 )
-from nnc.backends.llvm.run.runtime import (
-    ControlBlock,
-    Launch,
-    NativeProgram,
-    barriers,
-    make_pool,
-    places_of,
-    steps_of,
-)
+from nnc.backends.llvm.run.runtime import ControlBlock, NativeProgram, make_pool, places_of
+from nnc.backends.llvm.run.steps import Launch, barriers, steps_of
 from nnc.codegen.frame.kernel import Phase, phase
 from nnc.codegen.ir.builder import F32, Module, Type
 from nnc.codegen.ir.target import TargetDescription

@@ -13,7 +13,8 @@ from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.runtime import NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import ByteDots, TargetDescription, describe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.backends.llvm.backend import Assembly
+from nnc.backends.llvm.assembly import Assembly
 from nnc.backends.reference.backend import NumpyKernel, ReferenceBackend
 from nnc.core.running.dispatch import DISPATCHER, Call, Program, Specs, Tensors
 from nnc.core.values.command import AnyCommand

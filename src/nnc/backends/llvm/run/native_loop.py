@@ -38,7 +38,8 @@ from nnc.backends.llvm.run.loop_code import (
     WIDTH,
     WRONG_INDEX,
 )
-from nnc.backends.llvm.run.runtime import WORD_BYTES, Launch, NativeProgram, Words, WorkerPool
+from nnc.backends.llvm.run.runtime import WORD_BYTES, NativeProgram, WorkerPool
+from nnc.backends.llvm.run.steps import Launch, Words
 from nnc.classes import dataclass
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import LoopCalls, LoopCell, LoopState

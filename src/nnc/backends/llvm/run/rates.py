@@ -12,7 +12,8 @@ import numpy as np
 
 from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
-from nnc.backends.llvm.run.runtime import Launch, NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.runtime import NativeProgram, ZeroedMemory
+from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
 from nnc.codegen.ir.builder import F32, INDEX, Module
