@@ -13,6 +13,7 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.errors import GraphError
 
 Index = tuple[int, ...]
 
@@ -55,6 +56,14 @@ class Counter(Uncopied):
             counters.append(counter)
             counter = counter.parent
         return tuple(counters)
+
+    def enter(self, parent: Counter, is_loop: bool) -> None:
+        """This graph is in a node of that one from now on; GraphError where it is in a node, or around it."""
+        if self.parent is not None or self in parent.chain():
+            raise GraphError(
+                "graph", got="a graph that is inside a node already, or around this one", need="a graph of its own"
+            )
+        self.parent, self.is_loop = parent, is_loop
 
     def __repr__(self) -> str:
         return f"Counter({self.name or 'graph'} at {self.count})"

@@ -14,10 +14,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeVar
 
 from nnc.arguments import explained
-from nnc.classes import dataclass
 from nnc.concrete.autotune import TuneOptions, tune_bodies
 from nnc.concrete.body import (
     CaseOfExec,
@@ -34,12 +33,12 @@ from nnc.concrete.body import (
 from nnc.concrete.check import check_memory, check_optional, check_outputs, check_places, specs_of
 from nnc.concrete.control import Choice, PythonChoice, PythonTest, Test
 from nnc.concrete.counter import Counter
+from nnc.concrete.graph_parts import GraphSchedule, Keys, PreparedParts
 from nnc.concrete.multiview import Carry, Multiview, MultiviewKind, Place
 from nnc.concrete.pending import PendingRuns
-from nnc.concrete.prepare import Prepared, make_body_schedule, prepare, workspace_spec
+from nnc.concrete.prepare import make_body_schedule, workspace_spec
 from nnc.concrete.report import Served, report
 from nnc.concrete.run import Context, Fixed
-from nnc.concrete.schedule import Schedule
 from nnc.concrete.tape import Node, Tape, TapeAccess
 from nnc.concrete.text import dump, to_dot
 from nnc.core.precautions.origin import caller_origin
@@ -51,29 +50,14 @@ from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.recorder import PROFILER, RunTime, now
 from nnc.core.values.tensor import Tensor
-from nnc.errors import GraphError, ShapeError, StaleError, UsageError
+from nnc.errors import GraphError, ShapeError, UsageError
 from nnc.graph import Graph
 from nnc.graph.screen import preformatted
 from nnc.ops.rules import infer
 
 __all__ = ["ConcreteGraph", "Exec", "ExecDependency", "ExecKey", "GraphSchedule", "workspace_spec"]
 
-Keys: TypeAlias = tuple[ExecKey, ...]
 R = TypeVar("R", Exec, WhileExec, CaseOfExec)
-
-
-@dataclass(frozen=True, slots=True)
-class GraphSchedule:
-    """A static schedule of a graph, or of the part from `sources` to `destinations`, as of one version of the graph."""
-
-    table: Schedule[ExecKey]
-    streams: int
-    sources: Keys | None
-    destinations: Keys | None
-    version: int
-
-    def __str__(self) -> str:
-        return str(self.table)
 
 
 @explained
@@ -103,7 +87,7 @@ class ConcreteGraph(Uncopied):
         self._backend = backend
         self._deterministic = deterministic
         self._streams = 1
-        self._prepared: dict[tuple[Keys | None, Keys | None, int], tuple[Prepared, frozenset[ExecKey]]] = {}
+        self._prepared = PreparedParts(self.body)
         self._runs = PendingRuns() if runs is None else runs
 
     @property
@@ -227,7 +211,7 @@ class ConcreteGraph(Uncopied):
             body.set_while(test, inputs=inputs, breakpoints=breakpoints)
         origin = caller_origin()
         with Shield():
-            self._adopt(body, is_loop=True)
+            body.body.counter.enter(self.body.counter, is_loop=True)
             return self._append(WhileExec(body.body, forward, name, origin), after)
 
     def set_while(
@@ -290,7 +274,7 @@ class ConcreteGraph(Uncopied):
         if index < 0 or index in record.branches:
             raise GraphError("case..of", got=f"branch {index}", need="an index ≥ 0 that has no branch yet")
         with Shield():
-            self._adopt(branch, is_loop=False)
+            branch.body.counter.enter(self.body.counter, is_loop=False)
             self.execs.replace_node(key, replace(record, branches={**record.branches, index: branch.body}))
 
     def subgraphs(self, key: ExecKey) -> tuple[ConcreteGraph, ...]:
@@ -321,7 +305,7 @@ class ConcreteGraph(Uncopied):
         each other. With a schedule use its streams as well, and its part of the graph.
         """
         part = self._part(sources, destinations, schedule)
-        prepared, keys = self._prepare(*part, self._streams if schedule is None else schedule.streams)
+        prepared, keys = self._prepared.get(*part, self._streams if schedule is None else schedule.streams)
         context = Context(TapeAccess() if tape is None else tape.begin())
         if stream is not None:
             return self._runs.submit(self.body, keys, prepared.plan, context, stream)
@@ -335,14 +319,14 @@ class ConcreteGraph(Uncopied):
 
     def fixed_steps(self) -> tuple[Fixed, ...] | None:
         """The programs of a run of everything; None where it is more than programs on fixed tensors, in order."""
-        plan = self._prepare(*self._part(None, None, None), self._streams)[0].plan
+        plan = self._prepared.get(*self._part(None, None, None), self._streams)[0].plan
         steps = [item.step for lane in plan.lanes for item in lane if item.step is not None]
         fixed = tuple(step for step in steps if isinstance(step, Fixed))
         return fixed if len(plan.lanes) == 1 and len(fixed) == len(steps) else None
 
     def prepare(self) -> None:
         """Do what the first run of everything would begin with: load the kernels and lay out the programs."""
-        self._prepare(*self._part(None, None, None), self._streams)
+        self._prepared.get(*self._part(None, None, None), self._streams)
 
     def cancel(self) -> None:
         """Ask all runs of this graph to stop before their next step; they end with CancelledError."""
@@ -425,15 +409,6 @@ class ConcreteGraph(Uncopied):
             raise GraphError("graph", got=f"%{key}, a {type(record).__name__}", need=f"a node of kind {kind.__name__}")
         return record
 
-    def _adopt(self, inner: ConcreteGraph, is_loop: bool) -> None:
-        counter = inner.body.counter
-        if counter.parent is not None or counter in self.body.counter.chain():
-            raise GraphError(
-                "graph", got="a graph that is inside a node already, or around this one", need="a graph of its own"
-            )
-        counter.parent = self.body.counter
-        counter.is_loop = is_loop
-
     def _exec(
         self,
         command: AnyCommand,
@@ -471,23 +446,4 @@ class ConcreteGraph(Uncopied):
             return first, last
         if sources is not None or destinations is not None:
             raise UsageError("run", got="a schedule with sources or destinations", need="one of them")
-        if schedule.version != self.body.version:
-            raise StaleError(
-                "run",
-                got=f"a schedule of version {schedule.version}; the graph is at version {self.body.version}",
-                need="a schedule of the graph as it is",
-                fix="schedule() again",
-            )
-        return schedule.sources, schedule.destinations
-
-    def _prepare(
-        self, sources: Keys | None, destinations: Keys | None, streams: int
-    ) -> tuple[Prepared, frozenset[ExecKey]]:
-        key = (sources, destinations, streams)
-        prepared = self._prepared.get(key)
-        if prepared is None or not prepared[0].is_current:
-            keys = self.body.span(sources, destinations)
-            prepared = prepare(self.body, keys, streams), frozenset(keys)
-            self._prepared = {other: kept for other, kept in self._prepared.items() if kept[0].is_current}
-            self._prepared[key] = prepared
-        return prepared
+        return schedule.part(self.body.version)
