@@ -94,9 +94,9 @@ class RunProfile:
 
     def __str__(self) -> str:
         kernels, runs = self.kernels, self.runs
-        busy = sum(one.end - one.begin for one in kernels) * 1e-9
-        nbytes = sum(one.nbytes for one in self.allocations)
-        usual = float(np.median([(one.end - one.begin) * 1e-6 for one in runs])) if runs else 0.0
+        busy = sum(kernel.end - kernel.begin for kernel in kernels) * 1e-9
+        nbytes = sum(allocation.nbytes for allocation in self.allocations)
+        usual = float(np.median([(run.end - run.begin) * 1e-6 for run in runs])) if runs else 0.0
         head = (
             f"{self.seconds:.3f} s, {len(runs)} runs of {usual:.3f} ms, {len(kernels)} kernels {busy:.3f} s, "
             f"{len(self.allocations)} allocations {nbytes:,} B"

@@ -50,9 +50,9 @@ def bitwise_not(b: Builder, x: Value) -> Value:
 
 def _safe(b: Builder, divisor: Value) -> Value:
     """The divisor, 1 where dividing by it traps: the remainder is 0 then."""
-    one = b.constant(1, divisor.type)
-    safe = b.choose(b.compare("==", divisor, 0), one, divisor)
-    return b.choose(b.compare("==", divisor, -1), one, safe) if divisor.type.scalar.signed else safe
+    unit = b.constant(1, divisor.type)
+    safe = b.choose(b.compare("==", divisor, 0), unit, divisor)
+    return b.choose(b.compare("==", divisor, -1), unit, safe) if divisor.type.scalar.signed else safe
 
 
 def _rounds_down(b: Builder, rest: Value, divisor: Value) -> Value:

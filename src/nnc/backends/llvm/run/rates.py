@@ -187,7 +187,7 @@ class Stopwatch:
         return max(together - alone / 2, 0.0)
 
     def waking(self, pause: float = 0.02) -> float:
-        """What a run of two workers takes longer where one of them has been asleep: the middle one of some."""
+        """What a run of two workers takes longer where one of them has been asleep: the median of seven runs."""
         program, taken = self.program([Meetings()], workers=2), []
         for _ in range(7):
             sleep(pause)

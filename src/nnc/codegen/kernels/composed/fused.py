@@ -102,12 +102,12 @@ class _Output:
             return reason
         product = specs_of(attrs, tuple(inputs))[attrs.inputs]
         sums_bytes = head.command.op in integer_products.ROWS
-        alike = product == y and all(one.dtype is y.dtype for one in inputs[count:])
+        alike = product == y and all(operand.dtype is y.dtype for operand in inputs[count:])
         if not (alike or (sums_bytes and product.shape == y.shape)):
             return f"{y} from a product of {product}"
-        if any(_extent(one.shape, y.shape) is None for one in inputs[count:]):
+        if any(_extent(operand.shape, y.shape) is None for operand in inputs[count:]):
             return "an operand with other axes than the columns of the product"
-        views = [view_of(one) for one in inputs]
+        views = [view_of(operand) for operand in inputs]
         generator = self.rows[head.command.op].generate(head.command.attrs, views[:count], [view_of(y)])
         if not isinstance(generator, Product):
             return f"{head.command.op.name} by {type(generator).__name__}"
@@ -130,7 +130,9 @@ class _Output:
         row, given = self.rows[head.command.op], inputs[: len(head.operands)]
         others = row.variants(head.command.attrs, given, outputs, target)
         epilogue = self._epilogue(attrs, inputs, outputs[0])
-        return {name: _ending(one, epilogue) for name, one in others.items() if isinstance(one, Product)}
+        return {
+            name: _ending(generator, epilogue) for name, generator in others.items() if isinstance(generator, Product)
+        }
 
     def wishes(self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
         """Those of the product."""

@@ -68,8 +68,8 @@ class Pointwise(WithoutMemory, WithNumbers, WithSizes):
     @property
     def kinds(self) -> tuple[Scalar, ...]:
         """Those of the parameters, in the order of their places."""
-        parameters = [one for one in self.instructions if one.operation == PARAMETER]
-        return tuple(computed(SCALARS[one.result]) for one in parameters)
+        parameters = [parameter for parameter in self.instructions if parameter.operation == PARAMETER]
+        return tuple(computed(SCALARS[parameter.result]) for parameter in parameters)
 
     def opened(self, read: Read, target: TargetDescription) -> Pointwise:
         """All sizes are read."""
@@ -156,9 +156,9 @@ class _Loops:
 
     def _parameters(self, w: PhaseWriter) -> dict[Instruction, Value]:
         """The chain's parameters, loaded from behind the addresses."""
-        parameters = [one for one in self.chain.instructions if one.operation == PARAMETER]
+        parameters = [parameter for parameter in self.chain.instructions if parameter.operation == PARAMETER]
         numbers = self.chain.read(w, len(self.scalars))
-        return {one: w.b.splat(number, self.lanes) for one, number in zip(parameters, numbers, strict=True)}
+        return {parameter: w.b.splat(number, self.lanes) for parameter, number in zip(parameters, numbers, strict=True)}
 
     def _run(
         self, b: Builder, places: Sequence[Value], numbers: Mapping[Instruction, Value], low: Value, high: Value

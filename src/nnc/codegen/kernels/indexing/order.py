@@ -196,8 +196,8 @@ class _RankWriter:
         # The list itself is looked at again where it ends within a register: none of it is less than its last.
         worst = b.variable(b.load(keys, count - 1, Type(self.key)))
         with b.loop(count, self.problem.size, self.lanes) as index:
-            found = b.load(keys, index, Type(self.key, self.lanes))
-            fits = b.any_lane(b.compare("<", found, b.splat(worst.get(), self.lanes)))
+            loaded = b.load(keys, index, Type(self.key, self.lanes))
+            fits = b.any_lane(b.compare("<", loaded, b.splat(worst.get(), self.lanes)))
             last = b.least(index + self.lanes, self.problem.size)
             with b.when(fits), b.loop(index, last) as place:
                 key = b.load(keys, place, Type(self.key))
@@ -209,15 +209,17 @@ class _RankWriter:
         """Where the places of the sorted row are."""
         b = self.b
         self._count()
-        keys, places = [b.variable(one) for one in self.keys], [b.variable(one) for one in self.places]
+        keys, places = [b.variable(start) for start in self.keys], [b.variable(start) for start in self.places]
         for number in range(self.problem.passes):
             counts = b.offset(self.counts, number * DIGITS, I32)
             shared = b.load(counts, self._digit(b.load(keys[0].get(), 0, Type(self.key)), number), Type(I32))
             with b.when(b.compare("!=", shared, self.problem.size)):
                 self._sum(counts)
-                self._move(counts, number, [one.get() for one in keys], [one.get() for one in places])
+                self._move(
+                    counts, number, [variable.get() for variable in keys], [variable.get() for variable in places]
+                )
                 for pair in (keys, places):
-                    before, after = (one.get() for one in pair)
+                    before, after = (variable.get() for variable in pair)
                     pair[0].set(after)
                     pair[1].set(before)
         return places[0].get()

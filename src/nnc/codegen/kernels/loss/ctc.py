@@ -173,7 +173,7 @@ class _Example:
                 b.store(self._sum(ways) + b.load(cost, place, vector), row, place)
         end = self._alpha(b.greatest(self.length - 1, 0))
         ends = [b.load(end, self.last - back, Type(F64)) for back in range(2)]
-        total = b.extract(self._sum([b.splat(one, self.lanes) for one in ends]), 0)
+        total = b.extract(self._sum([b.splat(last_sum, self.lanes) for last_sum in ends]), 0)
         at_once = b.choose(b.compare("==", self.count, 0), self._number(0.0), NOTHING)
         return b.choose(b.compare("==", self.length, 0), at_once, total)
 

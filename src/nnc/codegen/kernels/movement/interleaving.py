@@ -52,8 +52,8 @@ class Interleaving(WithoutMemory, WithSizes):
                 continue
             rest = [axis for axis in range(len(sizes)) if axis not in (i, j)]
             x, y = (
-                StridedAccess(one.scalar, tuple(steps[axis] for axis in rest), one.offset)
-                for one, steps in ((source, read), (target, written))
+                StridedAccess(operand.scalar, tuple(steps[axis] for axis in rest), operand.offset)
+                for operand, steps in ((source, read), (target, written))
             )
             scalar = U8 if source.scalar == BOOL else source.scalar
             outer = tuple(sizes[axis] for axis in rest)
@@ -80,8 +80,8 @@ class Interleaving(WithoutMemory, WithSizes):
                 if self.outer:
                     starts = locate(b, place, self.outer, (self.source.strides, self.target.strides))
                 x, y = (
-                    b.offset(b.offset(w.argument(place), one.offset, self.scalar), start, self.scalar)
-                    for place, one, start in zip(self.arguments, (self.source, self.target), starts, strict=True)
+                    b.offset(b.offset(w.argument(place), operand.offset, self.scalar), start, self.scalar)
+                    for place, operand, start in zip(self.arguments, (self.source, self.target), starts, strict=True)
                 )
                 begin = strip * run
                 with b.loop(begin, b.least(begin + run, self.length), lanes) as i:
@@ -114,7 +114,7 @@ def woven(b: Builder, rows: list[Value]) -> list[Value]:
         ]
     pairs = zip(woven(b, rows[0::2]), woven(b, rows[1::2]), strict=True)
     places = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
-    return [b.shuffle(one, other, places[k : k + lanes]) for one, other in pairs for k in (0, lanes)]
+    return [b.shuffle(first, second, places[k : k + lanes]) for first, second in pairs for k in (0, lanes)]
 
 
 def parted(b: Builder, vectors: list[Value]) -> list[Value]:
@@ -126,7 +126,7 @@ def parted(b: Builder, vectors: list[Value]) -> list[Value]:
         return [_picked(b, vectors, [divmod(i * count + j, lanes) for i in range(lanes)]) for j in range(count)]
     pairs = list(zip(vectors[0::2], vectors[1::2], strict=True))
     halves = [
-        parted(b, [b.shuffle(one, other, range(first, 2 * lanes, 2)) for one, other in pairs]) for first in (0, 1)
+        parted(b, [b.shuffle(left, right, range(first, 2 * lanes, 2)) for left, right in pairs]) for first in (0, 1)
     ]
     return [row for pair in zip(*halves, strict=True) for row in pair]
 

@@ -200,7 +200,7 @@ def _pad(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
     inside = move(x.shape, x.whole, _inside(attrs, y), (0, 1))
     if attrs.mode == "constant":
         return Moves((fill(y.shape, attrs.value, y.whole, (1,)), inside))
-    return Moves((inside, *(move(one.shape, one.repeated, one.border, (1, 1)) for one in _strips(attrs, y))))
+    return Moves((inside, *(move(strip.shape, strip.repeated, strip.border, (1, 1)) for strip in _strips(attrs, y))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +231,9 @@ class BorderSums(WithoutScratch):
         x = StridedAccess(g.scalar, contiguous(shape))
         parts = [Pointwise(g.shape, (g.whole,), (copy.whole,), (), (0,), (0, 2))]
         for strip in reversed(_strips(self.attrs, copy)):
-            for one in _apart_from(strip):
-                access = one.repeated, one.border
-                parts.append(Pointwise(one.shape, access, (one.repeated,), add, (2,), (2, 2, 2)))
+            for piece in _apart_from(strip):
+                access = piece.repeated, piece.border
+                parts.append(Pointwise(piece.shape, access, (piece.repeated,), add, (2,), (2, 2, 2)))
         parts.append(Pointwise(shape, (inside,), (x,), (), (0,), (2, 1)))
         return tuple(phase for index, part in enumerate(parts) for phase in part.emit(module, f"{name}_{index}"))
 

@@ -69,8 +69,8 @@ class Transposition(WithoutMemory, WithSizes):
         rest = [axis for axis in range(len(sizes)) if axis not in (i, j)]
         outer = tuple(sizes[axis] for axis in rest)
         x, y = (
-            StridedAccess(one.scalar, tuple(steps[axis] for axis in (*rest, i, j)), one.offset)
-            for one, steps in ((source, read), (target, written))
+            StridedAccess(operand.scalar, tuple(steps[axis] for axis in (*rest, i, j)), operand.offset)
+            for operand, steps in ((source, read), (target, written))
         )
         scalar = U8 if source.scalar == BOOL else source.scalar
         size = math.prod(sizes) * scalar.size
@@ -102,8 +102,8 @@ class Transposition(WithoutMemory, WithSizes):
         with phase(module, name) as w:
             b = w.b
             x, y = (
-                b.offset(w.argument(place), one.offset, self.scalar)
-                for place, one in zip(self.arguments, (self.source, self.target), strict=True)
+                b.offset(w.argument(place), operand.offset, self.scalar)
+                for place, operand in zip(self.arguments, (self.source, self.target), strict=True)
             )
             with b.loop(w.begin, w.end) as item:
                 steps = self.source.strides[:-2], self.target.strides[:-2]

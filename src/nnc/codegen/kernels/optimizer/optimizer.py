@@ -133,7 +133,7 @@ class AdamRule(UpdateRule):
         slope = gradient if self.decoupled else decayed(b, gradient, weight, self.decay)
         mean = moment * self.beta1 + slope * (1.0 - self.beta1)
         square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
-        highest = [b.maximum(one, square) for one in top]
+        highest = [b.maximum(earlier, square) for earlier in top]
         deviation = mathematics.square_root(b, (highest[0] if top else square) * correction) + self.epsilon
         kept = weight * shrink[0] if shrink else weight
         return [kept - factor * mean / deviation, mean, square, *highest]
@@ -209,7 +209,7 @@ class AdadeltaRule(UpdateRule):
         gradient, weight, variance, delta = values
         slope = decayed(b, gradient, weight, self.decay)
         square = variance * self.rho + slope * slope * (1.0 - self.rho)
-        far, steep = (mathematics.square_root(b, one + self.epsilon) for one in (delta, square))
+        far, steep = (mathematics.square_root(b, moment + self.epsilon) for moment in (delta, square))
         move = far / steep * slope
         return [weight - rate * move, square, delta * self.rho + move * move * (1.0 - self.rho)]
 

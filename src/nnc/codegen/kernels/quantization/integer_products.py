@@ -58,7 +58,7 @@ def _merged(p: IntegerProblem) -> IntegerProblem:
     if not p.outer or any(p.w_outer) or any(zeros) or (p.x_zero and p.x_zero.step) or not behind:
         return p
     rows = p.rows * math.prod(p.outer)
-    x_zero, w_zero = (one and replace(one, outer=()) for one in (p.x_zero, p.w_zero))
+    x_zero, w_zero = (zero and replace(zero, outer=()) for zero in (p.x_zero, p.w_zero))
     # One row alone that is read transposed has its columns one behind the other.
     return replace(
         p, outer=(), x_outer=(), w_outer=(), y_outer=(), height=rows, rows=rows, x_row=p.channels, x_zero=x_zero,

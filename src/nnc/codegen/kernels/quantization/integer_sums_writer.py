@@ -69,7 +69,7 @@ class _Operands:
     def first_extra(self) -> int:
         """The position behind the zero points."""
         p = self.plan.problem
-        return X_ZERO + sum(one is not None for one in (p.x_zero, p.w_zero))
+        return X_ZERO + sum(zero is not None for zero in (p.x_zero, p.w_zero))
 
     @property
     def y(self) -> int:
@@ -100,8 +100,8 @@ class _Operands:
         plan, b = self.plan, self.w.b
         lanes, scalar = plan.tile.lanes, plan.dot.w
         if plan.problem.w_zero and plan.problem.w_zero.step == 0:
-            one = b.cast(b.load(self.w_zero, start, Type(scalar)), I32)
-            return [b.splat(one, lanes)] * len(masks)
+            zero = b.cast(b.load(self.w_zero, start, Type(scalar)), I32)
+            return [b.splat(zero, lanes)] * len(masks)
         place = b.offset(self.w_zero, start + first, scalar)
         kind = Type(scalar, lanes)
         return [b.cast(b.load(place, j * lanes, kind, mask), I32) for j, mask in enumerate(masks)]
@@ -503,7 +503,7 @@ class _SumsWriter:
         if zeros and zero is not None:
             rest = self._row_sum(pixel) - zero * (p.depth * len(p.taps))
             spread = b.splat(rest, lanes)
-            values = [value - spread * one for value, one in zip(values, zeros, strict=True)]
+            values = [value - spread * correction for value, correction in zip(values, zeros, strict=True)]
         place = b.offset(item.y, corner + moved, p.y)
         for j, (value, mask) in enumerate(zip(values, masks, strict=True)):
             done = p.epilogue.apply(b, value, extras[j]) if p.epilogue else value

@@ -165,7 +165,7 @@ class NormalNumbers(WithoutMemory, WithNumbers, WithSizes):
             drawn, y = b.load(w.argument(0), 0, INDEX), w.argument(1)
             seed, mean, deviation = self.read(w, 2)
             with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, blocks), each) as block:
-                words = [word for one in range(each) for word in philox(b, block + one + 1, drawn, seed)]
+                words = [word for number in range(each) for word in philox(b, block + number + 1, drawn, seed)]
                 values = _normal(b, words)
                 values = b.splat(mean, 2 * pairs) + b.splat(deviation, 2 * pairs) * values
                 rest = self.elements - block * WORDS
@@ -226,7 +226,7 @@ def _product(b: Builder, word: Value, factor: int) -> tuple[Value, Value]:
     wide = b.emit(INDEX, f"zext i64 {word.text} to i128")
     product = b.emit(INDEX, f"mul i128 {wide.text}, {factor}")
     shifted = b.emit(INDEX, f"lshr i128 {product.text}, 64")
-    low, high = (b.emit(INDEX, f"trunc i128 {one.text} to i64") for one in (product, shifted))
+    low, high = (b.emit(INDEX, f"trunc i128 {value.text} to i64") for value in (product, shifted))
     return low, high
 
 

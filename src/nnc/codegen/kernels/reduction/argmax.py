@@ -107,10 +107,12 @@ class _ArgmaxWriter:
         with b.loop(self.w.begin, self.w.end) as item:
             (start,) = locate(b, item, sizes, (strides,))
             x = b.offset(self.x, start, self.scalar)
-            bests = [self._first(self._load(x, b.constant(lanes * one), 1), lanes * one) for one in range(count)]
+            bests = [
+                self._first(self._load(x, b.constant(lanes * number), 1), lanes * number) for number in range(count)
+            ]
             with b.loop(step, whole, step) as index:
-                for one, best in enumerate(bests):
-                    place = index + lanes * one
+                for number, best in enumerate(bests):
+                    place = index + lanes * number
                     self._take(best, self._load(x, place, 1), self._lanes_from(place))
             with b.loop(whole, size, lanes) as index:
                 mask = b.mask(size - index, lanes)
@@ -176,7 +178,7 @@ class _ArgmaxWriter:
         while lanes > 1:
             lanes //= 2
             low, high = list(range(lanes)), list(range(lanes, 2 * lanes))
-            halves = [self.b.shuffle(one, one, part) for part in (low, high) for one in (value, index)]
+            halves = [self.b.shuffle(vector, vector, part) for part in (low, high) for vector in (value, index)]
             value, index = self._better(*halves)
         return self.b.extract(index, 0)
 

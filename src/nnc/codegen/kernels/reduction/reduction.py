@@ -357,7 +357,7 @@ class _ReductionWriter:
     def _row(self, part: Value, place: Value, low: Value, high: Value) -> None:
         """One output: the lanes of the accumulators walk the last reduced axis."""
         b, nest = self.b, self.nest
-        start: Places = tuple(locate(b, place, nest.kept or (1,), [one.kept or (0,) for one in nest.operands]))
+        start: Places = tuple(locate(b, place, nest.kept or (1,), [operand.kept or (0,) for operand in nest.operands]))
         last = len(nest.reduced) - 1
         slots = self._slots(nest.unroll)
         with ExitStack() as stack:

@@ -138,7 +138,7 @@ def sums_of_each(b: Builder, vectors: Sequence[Value]) -> Value:
         low = [lane for lane in range(2 * lanes) if lane // size % 2 == 0]
         high = [lane + size for lane in low]
         pairs = zip(vectors[::2], vectors[1::2], strict=True)
-        vectors = [b.shuffle(one, other, low) + b.shuffle(one, other, high) for one, other in pairs]
+        vectors = [b.shuffle(left, right, low) + b.shuffle(left, right, high) for left, right in pairs]
     return vectors[0]
 
 
@@ -250,7 +250,7 @@ class _ScoreRows:
             return score
         inside = [None] * len(self.places) if part is None else self._parts(part)
         parts = zip(self._parts(score), self._masks, inside, strict=True)
-        return self.b.join([mask(score, index, one) for score, mask, one in parts])
+        return self.b.join([mask(score, index, vector) for score, mask, vector in parts])
 
     def _parts(self, value: Value) -> list[Value]:
         starts = range(0, value.type.lanes, self.lanes)
@@ -361,8 +361,8 @@ class _ForwardWriter(_AttentionWriter):
             nothing = b.compare("==", total, 0.0)
             sums = b.load(tops, index, self.vector, mask) + mathematics.logarithm(b, total)
             b.store(b.choose(nothing, b.constant(math.inf, self.vector), sums), lse, index, mask)
-            one = b.constant(1.0, self.vector)
-            b.store(one / b.choose(nothing, one, total), totals, index, mask)
+            unit = b.constant(1.0, self.vector)
+            b.store(unit / b.choose(nothing, unit, total), totals, index, mask)
 
         self.each(count, conclude)
 
@@ -381,7 +381,9 @@ class _ForwardWriter(_AttentionWriter):
 
         rows.each(largest)
         tops = rows.fold(top.get(), "larger")
-        shift = rows.splat([b.choose(b.compare("==", one, -math.inf), b.zero(one.type), one) for one in tops])
+        shift = rows.splat(
+            [b.choose(b.compare("==", highest, -math.inf), b.zero(highest.type), highest) for highest in tops]
+        )
         total = b.variable(b.zero(kind))
 
         def power(index: Value, mask: Value | None) -> None:

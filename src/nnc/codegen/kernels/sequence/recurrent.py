@@ -294,7 +294,7 @@ class _RecurrentWriter:
         mask = b.mask(self.problem.units - unit, lanes) if self.problem.units % lanes else None
         rows = [b.least(row + index, high - 1) for index in range(self._cell_rows)]
         kind = Type(self.problem.work, lanes)
-        places = [self._sums_of(b.constant(group), one - low) for group in range(panels.groups) for one in rows]
+        places = [self._sums_of(b.constant(group), number - low) for group in range(panels.groups) for number in rows]
         sums = [b.load(place, lane, kind) for place in places]
         each = len(rows)
         finish(
@@ -326,7 +326,7 @@ class _RecurrentWriter:
         b, panels, scalar = self.b, self.panels, self.problem.work
         tile = panels.tile
         rows = [b.least(row + index, high - 1) for index in range(tile.rows)]
-        left = [self._left(step, one) for one in rows]
+        left = [self._left(step, number) for number in rows]
         depth = b.constant(panels.inner)
         if self.cell.backward:
             depth = b.choose(step.begins, b.constant(0), depth)

@@ -104,12 +104,12 @@ class Place:
     def write(self, value: Value, name: str, part: int = 0) -> None:
         """Write what `read` reads, and keep it."""
         memory, b = self.memory, self.b
-        for row, one in zip(self.rows, self._divided(value), strict=True):
+        for row, vector in zip(self.rows, self._divided(value), strict=True):
             index = self._index(name, self.step.moment, row, part)
-            b.store(b.cast(one, memory.stored), memory.operands[name], index, self.mask)
+            b.store(b.cast(vector, memory.stored), memory.operands[name], index, self.mask)
             if name in memory.kept:
                 start = memory.kept_start(name, self.step.index, row)
-                b.store(one, memory.kept[name], start + self._unit(part), self.mask)
+                b.store(vector, memory.kept[name], start + self._unit(part), self.mask)
 
     def write_all(self, name: str, values: Sequence[Value]) -> None:
         """All parts of a sequence, at this step."""
@@ -144,9 +144,9 @@ class Place:
     def begin(self, sequence: str, start: str) -> None:
         """Keep the state `start` as what the step before the first one left."""
         memory = self.memory
-        for row, one in zip(self.rows, self._divided(self.read(start)), strict=True):
+        for row, vector in zip(self.rows, self._divided(self.read(start)), strict=True):
             index = memory.kept_start(sequence, self.step.index + 1, row) + self.unit
-            self.b.store(one, memory.kept[sequence], index, self.mask)
+            self.b.store(vector, memory.kept[sequence], index, self.mask)
 
     def _recall(self, name: str) -> Value:
         """What the step computed before kept."""

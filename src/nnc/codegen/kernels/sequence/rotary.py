@@ -95,8 +95,8 @@ class Turn(WithoutMemory):
             b.store(turned, y, start + first + behind, mask)
 
     def _turned(self, b: Builder, left: Value, right: Value, cosine: Value, sine: Value) -> tuple[Value, Value]:
-        one, two = b.cast(left, self.work), b.cast(right, self.work)
-        turned = one * cosine - two * sine, one * sine + two * cosine
+        x, y = b.cast(left, self.work), b.cast(right, self.work)
+        turned = x * cosine - y * sine, x * sine + y * cosine
         return b.cast(turned[0], self.scalar), b.cast(turned[1], self.scalar)
 
 
