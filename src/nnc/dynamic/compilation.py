@@ -88,12 +88,17 @@ class _Recorded:
     source: _Source
     signature: str
     call: ProgramCall | None = None
+    # Variables that the function uses: each call gives their values. And those that it renews, with their outputs.
+    captured: tuple[Variable, ...] = ()
+    renewed: tuple[tuple[Variable, Symbol], ...] = ()
     # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
+    renewals: tuple[tuple[Variable, int], ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = {entry: number for number, entry in enumerate(self.outputs)}
+        numbers = {entry: number for number, one in enumerate(self.outputs)}
         self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in self.results)
+        self.renewals = tuple((variable, numbers[symbol]) for variable, symbol in self.renewed)
 
     def assembled(self, values: Sequence[Variable]) -> Tree:
         """What the function gives, of the values of its outputs."""
@@ -115,7 +120,9 @@ class CompiledFunction(Generic[P, R]):
         self.function = function
         self.options = options
         self.recorded = 0
-        self._programs: RecentlyUsed[Signature, _Recorded] = RecentlyUsed(lambda entry: entry.compiled.memory().program)
+        self._programs: RecentlyUsed[tuple[Hashable, ...], _Recorded] = RecentlyUsed(_nbytes)
+        # What programs depend on beside arguments, such as whether a layer is in training.
+        self._modes: dict[int, Callable[[], Hashable]] = {}
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = Arena(0)
@@ -127,13 +134,17 @@ class CompiledFunction(Generic[P, R]):
         if active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
+        arrays.extend(program.captured)
         if len(program.inputs) > len(arrays):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
-        if _is_recorded(arrays) and graph.recording:
+        # What comes of a program that renews variables is constant: their gradients were taken inside.
+        if not program.renewed and _is_recorded(arrays) and graph.recording:
             values = self._run_recorded(graph, program, arrays)
         else:
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
+        for variable, place in program.renewals:
+            variable.become(values[place])
         result: R = program.assembled(values)
         return result
 
@@ -195,15 +206,19 @@ class CompiledFunction(Generic[P, R]):
             if key is not None:
                 self._eager.put(key, signature)
             arrays = [leaf for leaf in leaves if _is_tensor(leaf)]
-        program = self._programs.get(signature)
+        program = self._programs.get(self._in_modes(signature))
         if program is None:
             with self._lock:
-                program = self._programs.get(signature)
+                program = self._programs.get(self._in_modes(signature))
                 if program is None:
-                    program = self._programs.put(signature, self._record(args, kwargs))
+                    made = self._record(args, kwargs)
+                    program = self._programs.put(self._in_modes(signature), made)
                     self._arena.fit(entry.compiled for entry in self._programs.values())
                     self.recorded += 1
         return program, arrays
+
+    def _in_modes(self, signature: Signature) -> tuple[Hashable, ...]:
+        return (*signature, *[mode() for mode in self._modes.values()])
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
         """Run the function on traced values."""
@@ -218,12 +233,16 @@ class CompiledFunction(Generic[P, R]):
         with trace.active():
             returned, shape = flatten(self.function(*given_args, **given_kwargs))
             results = tuple(_result(trace, entry) for entry in returned)
+            renewed = tuple((variable, _result(trace, value)) for variable, value in trace.renewed.values())
+        self._modes.update(trace.modes)
         inputs = [entry.symbol for entry in traced if isinstance(entry, TracedValue)]
+        captured = tuple(variable for variable, _ in trace.captured.values())
+        inputs += [value.symbol for _, value in trace.captured.values()]
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
         pairs = zip(_names(self.function, structure), leaves, strict=True)
         shown = ", ".join(f"{name}={_spec(entry) if _is_tensor(entry) else repr(entry)}" for name, entry in pairs)
-        return self._planned(trace, tuple(inputs), results, shape, shown)
+        return self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
 
     def _planned(
         self,
@@ -232,9 +251,12 @@ class CompiledFunction(Generic[P, R]):
         results: tuple[Any, ...],
         structure: Structure,
         signature: str,
+        captured: tuple[Variable, ...],
+        renewed: tuple[tuple[Variable, Symbol], ...],
     ) -> _Recorded:
         """What the function did as a program, and as it was before passes changed it."""
-        outputs = tuple(dict.fromkeys(entry for entry in results if isinstance(entry, Symbol)))
+        kept = (*results, *(symbol for _, symbol in renewed))
+        outputs = tuple(dict.fromkeys(entry for entry in kept if isinstance(entry, Symbol)))
         copy = trace.graph.duplicate()
         source = _Source(
             copy.graph,
@@ -255,7 +277,9 @@ class CompiledFunction(Generic[P, R]):
         )
         compiled = compiled.in_arena_of(self._arena)
         moving = MovingProgram(compiled, inputs, outputs)
-        return _Recorded(compiled, moving, inputs, outputs, results, structure, source, signature)
+        return _Recorded(
+            compiled, moving, inputs, outputs, results, structure, source, signature, None, captured, renewed
+        )
 
     def _run(self, program: _Recorded, arrays: Sequence[Any]) -> list[Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
@@ -339,6 +363,10 @@ def compile(
 
 # JAX's word for it.
 jit = compile
+
+
+def _nbytes(program: _Recorded) -> int:
+    return program.compiled.memory().program
 
 
 def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable, ...] | None:

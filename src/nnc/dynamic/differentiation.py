@@ -22,16 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from nnc.arguments import checked
+from nnc.arguments import checked, shown
 from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, vmap
 from nnc.dynamic.graph import DynamicGraph, default_graph
+from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
-from nnc.errors import AttributeValueError, NotDifferentiableError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, NotDifferentiableError, ShapeError
 from nnc.ops.indexing.indexing import one_hot
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import concatenate
@@ -45,15 +46,24 @@ Function = Callable[..., Any]
 
 
 @checked
-def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
+def value_and_grad(
+    function: Function, argnums: int | Sequence[int] | Function = 0, *, has_aux: bool = False
+) -> Function:
     """The function that gives (value, gradient of the value by the arguments at `argnums`).
 
     The value is a scalar. With `has_aux` the function returns (value, anything else), and the other thing stands beside
     the value: ((value, aux), gradient).
+
+    `value_and_grad(net, loss)` gives the value of `loss` and its gradient by the parameters of a layer or module, a
+    dictionary by path; so does `value_and_grad(loss)` where the argument at `argnums` is a layer.
     """
+    if not isinstance(argnums, int | Sequence):
+        return _by_parameters(function, argnums, has_aux)
 
     @wraps(function)
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
+        if isinstance(argnums, int) and argnums < len(args) and isinstance(args[argnums], HasParameters):
+            return _by_parameters(args[argnums], function, has_aux)(*args, **kwargs)
         world = _world("grad", (args, kwargs))
         with world.entered():
             leaves, structure, given = world.leaves(args, (argnums,) if isinstance(argnums, int) else argnums)
@@ -67,8 +77,33 @@ def value_and_grad(function: Function, argnums: int | Sequence[int] = 0, *, has_
     return differentiated
 
 
+def _by_parameters(owner: object, function: Function, has_aux: bool) -> Function:
+    """(value, gradient by the trained parameters of their owner), all of it constant."""
+    if not isinstance(owner, HasParameters):
+        got, need = shown(owner), "a layer or module beside its loss"
+        raise ArgumentError("value_and_grad", got=got, need=need, fix="value_and_grad(net, loss)(…)")
+
+    @wraps(function)
+    def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
+        world = _world("grad", ())
+        with world.entered():
+            result = function(*args, **kwargs)
+            value, aux = result if has_aux else (result, None)
+            variables = owner.trainable_parameters()
+            leaves = [current(variable) for variable in variables.values()]
+            slopes = world.constant_slopes(world.scalar(value), leaves)
+            value, aux = map_leaves(_detached, (value, aux))
+        return ((value, aux) if has_aux else value), dict(zip(variables, slopes, strict=True))
+
+    return differentiated
+
+
+def _detached(value: Tree) -> Tree:
+    return constant_of(value) if isinstance(value, ArrayOperand) else value
+
+
 @checked
-def grad(function: Function, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Function:
+def grad(function: Function, argnums: int | Sequence[int] | Function = 0, *, has_aux: bool = False) -> Function:
     """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux)."""
     both = value_and_grad(function, argnums, has_aux=has_aux)
 
@@ -156,6 +191,10 @@ class _World(ABC):
     @abstractmethod
     def second(self, function: Function, leaf: Tree) -> Tree:
         """The matrix of second derivatives."""
+
+    def constant_slopes(self, output: Any, inputs: Sequence[Any]) -> Sequence[Any]:  # noqa: ANN401  # an operand
+        """d output / d input, for updates: nothing is differentiated by them."""
+        return self.backward([output], inputs)
 
     @abstractmethod
     def settled(self, value: Tree) -> Tree:
@@ -254,6 +293,10 @@ class _EagerWorld(_World):
         basis = np.eye(leaf.size, dtype=leaf.dtype.numpy).reshape(leaf.size, *leaf.shape)
         rows = [self.backward([(slope * row).sum()], [leaf])[0] for row in basis]
         return concatenate([row.add_axis(0) for row in rows]).reshape(*leaf.shape, *leaf.shape)
+
+    def constant_slopes(self, output: Any, inputs: Sequence[Any]) -> Sequence[Any]:  # noqa: ANN401  # an operand
+        """As `backward`, not recorded."""
+        return self.graph.backward([output] if output.place is not None else [], inputs, constant=True)
 
     def settled(self, value: Tree) -> Tree:
         """Recorded where it depends on what was recorded before, else constant."""

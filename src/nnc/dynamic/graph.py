@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import ClassVar
+from typing import Any, ClassVar
 from weakref import getweakrefs, ref
 
 import numpy as np
@@ -49,6 +49,7 @@ from nnc.dynamic.record import (
     root_of,
 )  # fmt: skip
 from nnc.dynamic.refusals import check_command, check_variables, foreign_operand, recorded_beside
+from nnc.dynamic.traced import active_trace
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Reduced, Variable
 from nnc.errors import ArgumentError, ArityError, SymbolError
@@ -356,6 +357,31 @@ class DynamicGraph(Uncopied):
             program = self._programs.put(computation.signature, made)
             self._arena.fit(entry.compiled.compiled for entry in self._programs.values())
         return self._run(program, computation, create_graph, constant)
+
+    def accumulate(self, output: Variable) -> None:
+        """Add the gradient of a scalar to `grad` of each leaf variable that led to it."""
+        self._place_of(output, "output")
+        assert output.place is not None
+        nodes = {place for place in leading_to([output.place]) if isinstance(place, RecordedNode)}
+        held = [variable for variable in (reference() for reference in self._held.copy()) if variable is not None]
+        leaves = [one for one in held if one.place in nodes and self.is_leaf(one) and one.dtype.is_continuous]
+        if not leaves:
+            return
+        for leaf, gradient in zip(leaves, self.backward([output], leaves, constant=True), strict=True):
+            known = leaf.grad
+            leaf.grad = gradient if known is None else known + gradient
+
+    def settle(self, variable: Variable, tensor: Tensor) -> None:
+        """Let a leaf or a constant hold another tensor: the same object, of which what was computed knows nothing."""
+        variable.tensor = variable.root = _contiguous(tensor)
+        if variable.place is not None:
+            variable.place = self._leaf_node(variable.tensor, caller_origin())
+            self.hold(variable)
+
+    def gradients_of_trace(self) -> dict[int, Any] | None:
+        """In a function that is compiled, the gradients of variables so far."""
+        trace = active_trace()
+        return None if trace is None else trace.gradients
 
     def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run a command that is not recorded and whose first output takes the place of `old`: a leaf for a leaf."""

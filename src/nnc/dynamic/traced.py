@@ -6,7 +6,7 @@ shapes and element types, and no elements: whoever asks for those gets an error 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import ClassVar, NoReturn, Self
@@ -28,6 +28,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.ops.movement.copy import stop_gradient
 from nnc.ops.operand import Operand
+from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 
@@ -62,6 +63,12 @@ class FunctionTrace:
         self.turns: tuple[Symbol, ...] = ()
         self._pool = Pool()
         self._known: dict[int, tuple[object, TracedValue]] = {}
+        # Variables whose values come with each call, what becomes of them, and their gradients so far.
+        self.captured: dict[int, tuple[Variable, TracedValue]] = {}
+        self.renewed: dict[int, tuple[Variable, TracedValue]] = {}
+        self.gradients: dict[int, TracedValue] = {}
+        # What the program depends on beside its arguments.
+        self.modes: dict[int, Callable[[], Hashable]] = {}
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -96,6 +103,34 @@ class FunctionTrace:
     def input(self, spec: TensorSpec, name: str) -> TracedValue:
         """A value that comes with each call."""
         return TracedValue(self, self.graph.input(spec, name))
+
+    def held(self, variable: Variable) -> TracedValue:
+        """The value of a variable that each call finds, or what the function has made of it."""
+        number = id(variable)
+        if number in self.renewed:
+            return self.renewed[number][1]
+        if number not in self.captured:
+            self.captured[number] = (variable, self.input(variable.spec, "state"))
+        return self.captured[number][1]
+
+    def renew(self, variable: Variable, value: object) -> None:
+        """The variable has this value behind each call."""
+        if self.current is not self.graph:
+            got, fix = "a variable that the body of a loop or branch assigns to", "carry it, and assign it behind"
+            raise UsageError("compile", got=got, need="a value", fix=fix, origin=caller_origin())
+        traced = self.lift(value)
+        assert traced is not None
+        self.held(variable)
+        self.renewed[id(variable)] = (variable, traced)
+
+    def accumulate(self, output: TracedValue) -> None:
+        """Add the gradient of a scalar to those of all variables that are held and may be trained."""
+        leaves = [(number, value) for number, (variable, value) in self.captured.items() if variable.place is not None]
+        found = backward(self.current, [self.symbol(output)], [self.symbol(value) for _, value in leaves])
+        for (number, _), symbol in zip(leaves, found, strict=True):
+            gradient = self.value(symbol)
+            known = self.gradients.get(number)
+            self.gradients[number] = gradient if known is None else known + gradient
 
     def draw(self) -> tuple[TracedValue, int]:
         """The counter of a call, in loops another one for each iteration, and a seed that no other draw has."""
@@ -146,10 +181,14 @@ class FunctionTrace:
         if id(value) not in self._known:
             tensor = value.tensor if isinstance(value, Variable) else value
             constant = tensor_of(tensor, None, self._pool)
-            traced = TracedValue(self, self.graph.input(constant.spec, "constant"))
-            self.constants[traced.symbol] = constant
-            self._known[id(value)] = (value, traced)
+            self._known[id(value)] = (value, TracedValue(self, self.constant(constant)))
         return self._known[id(value)][1]
+
+    def constant(self, tensor: Tensor) -> Symbol:
+        """The symbol of a tensor that the function brings along."""
+        symbol = self.graph.input(tensor.spec, "constant")
+        self.constants[symbol] = tensor
+        return symbol
 
 
 def active_trace() -> FunctionTrace | None:
@@ -214,6 +253,12 @@ class TracedValue(ArrayOperand, Uncopied):
             got = f"what is known only under vmap(), {new.spec}"
             raise UsageError("x[index] = value", got=got, need="a traced value", fix="x = x.at[index].set(value)")
         self.symbol, self._spec = new.symbol, new.spec
+
+    def backward(self) -> None:
+        """Add the gradient of this scalar to `grad` of each parameter that the function uses; see `Variable`."""
+        if self.shape:
+            self._refuse("backward", "a scalar", "sum() or mean() it")
+        self.trace.accumulate(self)
 
     def detach(self) -> Self:
         """The same elements, through which no gradient flows."""

@@ -60,6 +60,15 @@ class Recorder(Protocol):
     def detach(self, variable: Variable) -> Variable:
         """The same memory as a constant."""
 
+    def accumulate(self, output: Variable) -> None:
+        """Add the gradient of a scalar to those of the leaves that led to it."""
+
+    def settle(self, variable: Variable, tensor: Tensor) -> None:
+        """Let a leaf or a constant hold another tensor."""
+
+    def gradients_of_trace(self) -> dict[int, Any] | None:
+        """In a function that is compiled, the gradients of variables so far, by identity."""
+
 
 @explained
 class Variable(ArrayOperand):
@@ -68,7 +77,8 @@ class Variable(ArrayOperand):
     A leaf or a constant is copied and pickled as one; what is unpickled is of the default graph.
     """
 
-    __slots__ = ("__weakref__", "graph", "place", "root", "tensor")
+    __slots__ = ("__weakref__", "_grad", "graph", "place", "root", "tensor")
+    _grad: ArrayOperand | None
 
     @frequent
     def __init__(self, graph: Recorder, tensor: Tensor, place: Place | None, root: Tensor | None = None) -> None:
@@ -127,6 +137,33 @@ class Variable(ArrayOperand):
         if isinstance(value, Tensor) or hasattr(value, "__array__"):
             return self.graph.constant(value)  # type: ignore[return-value]  # the class is final
         return None
+
+    @property
+    def grad(self) -> ArrayOperand | None:
+        """What `backward` calls have added up since it was last set to None; of a leaf alone."""
+        tracing = self.graph.gradients_of_trace()
+        return getattr(self, "_grad", None) if tracing is None else tracing.get(id(self))
+
+    @grad.setter
+    def grad(self, value: ArrayOperand | None) -> None:
+        tracing = self.graph.gradients_of_trace()
+        if tracing is None:
+            self._grad = value
+        elif value is None:
+            tracing.pop(id(self), None)
+        else:
+            tracing[id(self)] = value
+
+    def backward(self) -> None:
+        """Add the gradient of this scalar to `grad` of each leaf that led to it, as PyTorch does."""
+        if self.spec.elements != 1:
+            got, fix = str(self.spec), "sum() or mean() it"
+            raise ShapeError("backward", got=got, need="a scalar", fix=fix, origin=caller_origin())
+        self.graph.accumulate(self)
+
+    def become(self, new: Variable) -> None:
+        """Hold another value from now on, as the leaf or the constant that this is; what was computed stays."""
+        self.graph.settle(self, new.tensor)
 
     def detach(self) -> Variable:
         """The same memory as a constant: no gradient flows through it."""

@@ -1,0 +1,58 @@
+"""Variables that keep their identity while their values change, such as the parameters of a network.
+
+w = variable(…)                  a leaf
+current(w)                       w itself; in a function that is compiled an input, with the value of each call
+assign(w, new)                   w has another value from now on; in a compiled function behind each call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Protocol, runtime_checkable
+
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.traced import active_trace
+from nnc.dynamic.variable import Variable
+from nnc.errors import UsageError
+from nnc.ops.movement.copy import stop_gradient
+
+
+@runtime_checkable
+class HasParameters(Protocol):
+    """A layer or module, seen from below: what it can be differentiated by."""
+
+    def trainable_parameters(self) -> dict[str, Variable]:
+        """The leaves that are trained, by path."""
+        ...
+
+
+def current(variable: Variable) -> ArrayOperand:
+    """What the variable holds, in the world of the code that asks."""
+    trace = active_trace()
+    return variable if trace is None else trace.held(variable)
+
+
+def assign(variable: Variable, new: ArrayOperand) -> None:
+    """Let the variable hold another value of its shape and element type."""
+    if (variable.spec.shape, variable.spec.dtype) != (new.spec.shape, new.spec.dtype):
+        raise UsageError("assign", got=str(new.spec), need=str(variable.spec))
+    trace = active_trace()
+    if trace is not None:
+        trace.renew(variable, new)
+    elif isinstance(new, Variable):
+        variable.become(new)
+    else:
+        got = f"a value that vmap() maps, {new.spec}"
+        raise UsageError("assign", got=got, need="an eager value", fix="renew it outside of vmap()")
+
+
+def constant_of(value: ArrayOperand) -> ArrayOperand:
+    """The value, through which no gradient flows."""
+    return value.detach() if isinstance(value, Variable) else stop_gradient(value)
+
+
+def depends_on(owner: object, mode: Callable[[], Hashable]) -> None:
+    """In a function that is compiled: the program is one for this mode; another mode makes another program."""
+    trace = active_trace()
+    if trace is not None:
+        trace.modes[id(owner)] = mode
