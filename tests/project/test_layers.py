@@ -34,7 +34,9 @@ DOORS = {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
         "minimization", "passes", "quantization_report", "scopes", "stages", "text.tables", "value_names",
     },
-    "dynamic": {"array", "compilation", "eager", "located", "promotion", "randomness", "tree", "variable"},
+    "dynamic": {
+        "array", "compilation", "eager", "located", "promotion", "randomness", "state", "traced", "tree", "variable",
+    },
     "onnx": set[str](),
 }  # fmt: skip
 

@@ -96,7 +96,7 @@ class _Recorded:
     renewals: tuple[tuple[Variable, int], ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = {entry: number for number, one in enumerate(self.outputs)}
+        numbers = {entry: number for number, entry in enumerate(self.outputs)}
         self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in self.results)
         self.renewals = tuple((variable, numbers[symbol]) for variable, symbol in self.renewed)
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Protocol, runtime_checkable
 
+from numpy.typing import ArrayLike
+
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
@@ -56,3 +60,10 @@ def depends_on(owner: object, mode: Callable[[], Hashable]) -> None:
     trace = active_trace()
     if trace is not None:
         trace.modes[id(owner)] = mode
+
+
+def parameter_over(value: ArrayLike | Tensor) -> Variable:
+    """A leaf over this very memory, even in `no_grad`."""
+    graph = default_graph()
+    with graph.recorded():
+        return graph.variable(value, share=True)

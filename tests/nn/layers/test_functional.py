@@ -96,8 +96,8 @@ def test_compositions_that_make_no_sense_are_told() -> None:
     shared = nn.Dense(4)
     with pytest.raises(UsageError, match="'x' and 'y'"):
         nn.Functional([a], [shared(shared(a, name="x"), name="y")])
-    with pytest.raises(ArgumentError, match="predict"):
-        nn.Dense(2)(A)  # type: ignore[arg-type]  # that is it
+    with pytest.raises(ArgumentError, match="inputs of a composition alone"):
+        nn.Dense(2)(A, a)
     with pytest.raises(ArityError, match="one input"):
         nn.Model(nn.Functional([a, b], [nn.Dense(2)(a, b)]))
     with pytest.raises(ArityError, match="output 1"):

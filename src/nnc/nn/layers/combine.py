@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 from nnc.arguments import shown
 from nnc.errors import ArgumentError, AttributeValueError
 from nnc.nn.layers.layer import Layer, Scope, T
+from nnc.nn.state.layer_state import LayerState
 from nnc.ops import add, concatenate, sum_of
 
 __all__ = ["Concatenate", "Parallel", "Residual", "Sequential"]
@@ -41,6 +42,10 @@ class LayerParts(Layer):
         made = type(self).__new__(type(self))
         LayerParts.__init__(made, **parts)
         return made
+
+    def named_children(self) -> dict[str, LayerState]:
+        """The parts by name."""
+        return dict(self.parts)
 
     def _branches(self, scope: Scope[T], x: T) -> list[T]:
         """Each part applied to `x`; AttributeValueError when there is none."""

@@ -17,6 +17,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArityError, UsageError
 from nnc.nn.layers.layer import Input, Layer, LayerValue, MultiLayer, Scope, T
+from nnc.nn.state.layer_state import LayerState
 
 __all__ = ["Functional", "Lambda"]
 
@@ -57,6 +58,10 @@ class Functional(MultiLayer):
             places[id(value)] = (step, 0)
         self.calls = tuple(calls)
         self.sources = tuple(_source(places, value) for value in outputs)
+
+    def named_children(self) -> dict[str, LayerState]:
+        """The layers by the names of their calls."""
+        return {call.name: call.layer for call in self.calls}
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply all layers in order."""

@@ -5,7 +5,6 @@ The values of a parameter depend on the seed and on its own path alone, so addin
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from functools import partial
@@ -15,18 +14,11 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.errors import ShapeError
+from nnc.nn.state.generators import Initializer as Initializer
+from nnc.nn.state.generators import Values as Values
+from nnc.nn.state.generators import generator_for as generator_for
 
-# Elements of any floating-point type.
-Values = NDArray[np.generic]
-Initializer = Callable[[np.random.Generator, Values], None]
 CHUNK = 1 << 16
-
-
-@checked
-def generator_for(seed: int, path: str) -> np.random.Generator:
-    """The random numbers that belong to `path` under `seed`."""
-    digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
-    return np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "little")))
 
 
 @checked

@@ -8,22 +8,12 @@ The model's program for these shapes is compiled once. In training its statistic
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from nnc.arguments import checked
-from nnc.core.precautions.forking import fork_safe_lock
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.compilation import CompiledFunction
-from nnc.dynamic.randomness import counter_of_a_call
+from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.model import Model
-
-# `Any`: arrays and operands of all kinds.
-Evaluation = CompiledFunction[[Mapping[str, Any], Any, Any, bool], tuple[Any, dict[str, Any]]]
-
-_EVALUATIONS: weakref.WeakKeyDictionary[Model, Evaluation] = weakref.WeakKeyDictionary()
-_LOCK = fork_safe_lock()
 
 
 @checked
@@ -39,34 +29,4 @@ def dynamic_evaluate(model: Model, x: Any, tensors: Mapping[str, Any] | None = N
     >>> bool((slope.numpy()[0] == model.parameters["weight"].numpy().ravel()).all())
     True
     """
-    given = dict(model.tensors() if tensors is None else tensors)
-    y, renewed = _evaluation(model)(given, x, counter_of_a_call(), training)
-
-    def renew() -> None:
-        for path, value in renewed.items():
-            model.statistics[path].copy_from(value.numpy())
-
-    if renewed and all(isinstance(value, ArrayOperand) for value in renewed.values()):
-        model.between_updates("dynamic_evaluate", renew)
-    return y
-
-
-def _evaluation(model: Model) -> Evaluation:
-    with _LOCK:
-        found = _EVALUATIONS.get(model)
-        if found is None:
-            found = _EVALUATIONS[model] = CompiledFunction(_of(weakref.ref(model)))
-        return found
-
-
-def _of(reference: Callable[[], Model | None]) -> Callable[..., Any]:
-    """What a model computes; it is alive when somebody asks."""
-
-    def evaluate(tensors: Mapping[str, Any], x: Any, draws: Any, training: bool) -> Any:  # noqa: ANN401  # as above
-        model = reference()
-        assert model is not None
-        renewed: dict[str, Any] = {}
-        y = model.apply(x, tensors, renewed=renewed if training else None, draws=draws)
-        return y, renewed
-
-    return evaluate
+    return eager_outputs(model, x, tensors, training)

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generati
 from nnc.nn.inference.frozen_step import FrozenWeights
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, ParameterSpec, UpTo
+from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.summary import LayerSummary, summarize
@@ -228,6 +229,10 @@ class Model(ModelUpdates, Answering):
                     own[path].copy_from(array)
 
         self.exclusively(renew)
+
+    def __call__(self, x: Any, *, training: bool = False) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
+        """The output for `x`, an array or an eager or traced value, to which gradients flow; see `dynamic_evaluate`."""
+        return eager_outputs(self, x, None, training)
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""

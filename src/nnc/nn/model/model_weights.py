@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import explained_as
 from nnc.core.precautions.shield import Shield
+from nnc.core.values.dtype import I64
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import FormatError
@@ -21,6 +22,7 @@ from nnc.nn.model.load_report import LoadReport
 from nnc.nn.optimization.interruption import UpdateMark
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.optimization.losses import Loss
+from nnc.nn.state.layer_state import LayerPaths
 from nnc.nn.steps.keys import StepKind
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_tensors import ModelTensors
@@ -152,12 +154,24 @@ class ModelWeights:
     def _explore(self, length: int = 0) -> tuple[TensorSpec, ...]:
         """Build once on a batch of one: what tensors there are, and what comes out, without the batch."""
 
+        paths = LayerPaths(self.layer)
+
+        def enter(scope: Scope[Symbol], layer: object) -> Scope[Symbol]:
+            paths.enter(scope.path, layer)
+            return scope
+
         def resolve(parameter: ParameterSpec) -> Symbol:
-            self.specs.setdefault(parameter.path, parameter)
+            # What a layer has of its own by earlier calls is where the model begins.
+            self.specs.setdefault(parameter.path, paths.start(parameter))
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
-        outputs = self.layer.build_many(Scope(resolve), self._input_symbols(graph, length))
+        scope: Scope[Symbol] = Scope(resolve, entered=enter)
+        outputs = self.layer.build_many(scope, self._input_symbols(graph, length))
+        if any(layer.branches_in_training for layer in paths.layers.values()):
+            randomness = Randomness(lambda: graph.input(TensorSpec((), I64)), self.seed)
+            inputs = self._input_symbols(graph, length)
+            self.layer.build_many(replace(scope, training=True, randomness=randomness), inputs)
         return tuple(replace(output.spec, shape=output.shape[1:]) for output in outputs)
 
     def _input_symbols(self, graph: SymbolicGraph, length: int = 0) -> tuple[Symbol, ...]:

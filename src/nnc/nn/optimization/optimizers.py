@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
@@ -21,7 +21,9 @@ from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
+from nnc.nn.optimization.in_place import update_in_place
 from nnc.nn.optimization.schedules import Constant, RateSchedule
+from nnc.nn.state.layer_state import LayerState
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
@@ -109,16 +111,31 @@ class Optimizer(Answering, ABC):
             state.update((_joined(path, name), _zeros(parameter, spec)) for name, spec in specs.items())
         return state
 
+    @overload
+    def update(self, parameters: LayerState, gradients: Tree, *, rate: float | ArrayOperand | None = ...) -> None: ...
+    @overload
     def update(
-        self, parameters: Tree, gradients: Tree, state: State, *, rate: float | ArrayOperand | None = None
-    ) -> tuple[Tree, State]:
+        self, parameters: Tree, gradients: Tree, state: State, *, rate: float | ArrayOperand | None = ...
+    ) -> tuple[Tree, State]: ...
+    def update(
+        self, parameters: Tree, gradients: Tree, state: State | None = None, *, rate: float | ArrayOperand | None = None
+    ) -> tuple[Tree, State] | None:
         """(new parameters, new state) after one update; the old ones keep their values.
+
+        Of a layer or module, `update(net, gradients)` gives its parameters their new values, and the layer keeps the
+        state: gradients are by path, and parameters without one stay as they are.
 
         Parameters and gradients are arrays or variables, nested alike in tuples, lists and dictionaries; paths are the
         keys and positions that lead to them. What is computed is not recorded, and a leaf follows a leaf. `rate` takes
         the place of the optimizer's own. In a compiled function a schedule is a part of the program, which is one for
         all steps (`RateSchedule.rate_array`).
         """
+        if isinstance(parameters, LayerState):
+            update_in_place(self, parameters, gradients, rate)
+            return None
+        if state is None:
+            fix = "state = optimizer.init(parameters)"
+            raise ArityError("update", got="no state", need="one beside arrays", fix=fix, origin=caller_origin())
         olds, slopes = _by_path(parameters), _by_path(gradients)
         states = {path: self._state_of(path) for path in olds}
         if not olds:

@@ -1,0 +1,132 @@
+"""Modules: networks whose attributes are layers, parameters, and lists and dictionaries of them.
+
+    class Net(nn.Module):
+        def __init__(self):
+            self.hidden, self.out = nn.Dense(32), nn.Dense(10)
+
+        def forward(self, x):
+            return self.out(nnc.tanh(self.hidden(x)))
+
+Paths of tensors are names of attributes: `hidden.weight`. Shapes are those of the first call, or of the model that the
+module is a layer of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnc.core.values.tensor import Tensor
+from nnc.dynamic import eager
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.state import assign, parameter_over
+from nnc.dynamic.variable import Variable
+from nnc.errors import UsageError
+from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
+from nnc.nn.state.frames import in_training, path_below, renewed_in_frame, running, value_of
+from nnc.nn.state.layer_state import LayerState
+
+# What other libraries call the function of a module.
+FORWARD = ("__call__", "call")
+
+
+def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
+    """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`."""
+    return parameter_over(Tensor.from_numpy(np.array(value)) if not isinstance(value, Tensor) else value.clone())
+
+
+class Module(MultiLayer):
+    """A layer that is written as a function of its inputs: subclasses say what `forward` computes.
+
+    Attributes that are layers, or lists, tuples and dictionaries of them, are its layers; variables that are leaves
+    (`nn.Parameter`) are trained. A subclass may call the function `forward`, `__call__` or `call`.
+    """
+
+    branches_in_training: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in FORWARD:
+            if name in vars(cls) and "forward" not in vars(cls):
+                cls.forward = vars(cls)[name]  # type: ignore[method-assign]  # of the subclass
+                if name == "__call__":
+                    cls.__call__ = Layer.__call__  # type: ignore[method-assign]  # which calls `forward`
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401  # operands of all kinds
+        """What the module gives for its inputs: an operand, or a tuple of several."""
+        kind = type(self).__name__
+        raise UsageError(kind, got="a module without forward", need="its function", fix="def forward(self, x): …")
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Run `forward` on the inputs, with layers and parameters of the scope."""
+        with running(self, scope, inputs) as (frame, values):
+            given = self.forward(*values)
+            outputs = tuple(given) if isinstance(given, tuple | list) else (given,)
+            return tuple(frame.operand(self, value) for value in outputs)
+
+    def named_children(self) -> dict[str, LayerState]:
+        """The layers among the attributes, by their names: `blocks.0`, `heads.left` in lists and dictionaries."""
+        return {path: layer for name, value in vars(self).items() for path, layer in _layers(name, value)}
+
+    def register_buffer(self, name: str, value: ArrayLike | Tensor | Variable) -> None:
+        """An attribute that is kept with the parameters, but not trained; `forward` may assign to it."""
+        vars(self).pop(name, None)
+        tensor = value.tensor if isinstance(value, Variable) else value
+        self.own.statistics[name] = eager.tensor(tensor)
+
+    @property
+    def training(self) -> bool:
+        """Whether calls, or the step of the model that is being built, are those of training."""
+        inside = in_training(self)
+        return self.own.training if inside is None else inside
+
+    def __setattr__(self, name: str, value: object) -> None:
+        own = self.own
+        if name in own.statistics and isinstance(value, ArrayOperand):
+            if not renewed_in_frame(self, name, value):
+                assign(own.statistics[name], value)
+        elif name in own.variables and isinstance(value, ArrayOperand):
+            assign(own.variables[name], value)
+        elif isinstance(value, Variable) and value.graph.is_leaf(value):
+            vars(self).pop(name, None)
+            own.variables[name] = value
+        else:
+            own.variables.pop(name, None)
+            own.statistics.pop(name, None)
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # a parameter, in the world of the code that asks
+        if not name.startswith("_"):
+            own = self.own
+            if name in own.variables:
+                return value_of(self, name, own.variables[name], statistic=False)
+            if name in own.statistics:
+                return value_of(self, name, own.statistics[name], statistic=True)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        if self.own.variables.pop(name, None) is None and self.own.statistics.pop(name, None) is None:
+            object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.own.variables, *self.own.statistics})
+
+    def __repr__(self) -> str:
+        layers = [f"{name}={layer!r}" for name, layer in self.named_children().items()]
+        tensors = [f"{name}={variable.spec}" for name, variable in self.own.variables.items()]
+        return f"{type(self).__name__}({', '.join([*layers, *tensors])})"
+
+
+def _layers(path: str, value: object) -> Iterator[tuple[str, LayerState]]:
+    """The layers in an attribute, which may be a container."""
+    if isinstance(value, LayerState):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _layers(path_below(path, key), part)
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            yield from _layers(path_below(path, place), part)

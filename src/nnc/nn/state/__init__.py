@@ -1,0 +1,1 @@
+"""What layers live in: scopes that give them tensors, and the weights that a layer has of its own."""

@@ -1,0 +1,418 @@
+"""The weights that a layer has of its own, outside of any model: made at its first call, and kept by the layer.
+
+    dense = nn.Dense(3)
+    dense(x)                              makes weight and bias; x is an array, an eager or a traced value
+    dense.state_dict()                    {"weight": …, "bias": …}
+
+A tensor belongs to the innermost layer that existed before the call: whoever shares that layer shares its tensors. They
+are leaf variables that stay the same objects; an update gives them other values. In a function that is compiled they
+are inputs with the value of each call, and what the function makes of them is written back behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.classes import dataclass
+from nnc.core.values.dtype import F32, I64, dtype_of
+from nnc.core.values.tensor import Tensor, as_array
+from nnc.dynamic import eager
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.randomness import counter_of_a_call, next_counter
+from nnc.dynamic.state import assign, constant_of, current, depends_on, parameter_over
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, FormatError, UsageError
+from nnc.nn.state.generators import generator_for
+from nnc.nn.state.scope import ParameterSpec, Randomness, Scope
+
+# Hooks get the layer, its inputs, and its outputs, and give other outputs or None.
+Hook = Callable[[Any, Any, Any], Any]
+_BUILDING: ContextVar[bool] = ContextVar("building", default=False)
+
+
+def is_building() -> bool:
+    """Whether a layer is being built in this thread: layers that it makes are parts of it."""
+    return _BUILDING.get()
+
+
+@contextmanager
+def building() -> Iterator[None]:
+    """A layer is being built inside."""
+    token = _BUILDING.set(True)
+    try:
+        yield
+    finally:
+        _BUILDING.reset(token)
+
+
+class OwnTensors:
+    """Variables of a layer by name, which of them are trained, the layers below it, and how it is used."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Variable] = {}
+        self.statistics: dict[str, Variable] = {}
+        self.parts: dict[str, LayerState] = {}
+        self.called = False
+        self.training = True
+        self.frozen = False
+        self.hooks: list[Hook] = []
+        # What an optimizer keeps for all parameters of this layer and of those below it (`Optimizer.update`).
+        self.optimizer_state: dict[str, Variable] = {}
+        self.optimizer_kinds: dict[str, object] = {}
+        # Values that the first call will find, by path.
+        self.pending: dict[str, NDArray[np.generic]] = {}
+
+    def mode(self) -> tuple[bool, bool]:
+        """What a compiled program depends on beside values."""
+        return self.training, self.frozen
+
+
+class HookHandle:
+    """A hook that can be taken away again."""
+
+    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+        self._hooks, self._hook = hooks, hook
+
+    def remove(self) -> None:
+        """Call the hook no longer."""
+        if self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+
+
+class LayerState:
+    """What every layer and module can be asked for of the tensors it has, beside what it computes."""
+
+    __slots__ = ("_own",)
+    # Whether the layer may use other tensors in training than in use: its code is the user's.
+    branches_in_training: ClassVar[bool] = False
+    _own: OwnTensors
+
+    @property
+    def own(self) -> OwnTensors:
+        """Tensors of the layer itself; there are none before the first call."""
+        try:
+            return self._own
+        except AttributeError:
+            object.__setattr__(self, "_own", OwnTensors())
+            return self._own
+
+    def named_children(self) -> dict[str, LayerState]:
+        """The layers right below this one, by name: as far as they are known before the first call."""
+        return dict(self.own.parts)
+
+    def children(self) -> list[LayerState]:
+        """The layers right below this one."""
+        return list(self.named_children().values())
+
+    def named_modules(self) -> list[tuple[str, LayerState]]:
+        """This layer and all below it with their paths; one that several share stands where it comes first."""
+        reached: list[tuple[str, LayerState]] = []
+        waiting: list[tuple[str, LayerState]] = [("", self)]
+        seen: set[int] = set()
+        while waiting:
+            path, layer = waiting.pop()
+            if id(layer) not in seen:
+                seen.add(id(layer))
+                reached.append((path, layer))
+                below = layer.named_children().items()
+                waiting.extend((joined(path, name), child) for name, child in reversed(below))
+        return reached
+
+    def modules(self) -> list[LayerState]:
+        """This layer and all below it."""
+        return [layer for _, layer in self.named_modules()]
+
+    def named_parameters(self) -> list[tuple[str, Variable]]:
+        """The variables that may be trained with their paths, frozen ones too."""
+        return [
+            (joined(path, name), variable)
+            for path, layer in self.named_modules()
+            for name, variable in layer.own.variables.items()
+        ]
+
+    def parameters(self) -> Parameters:
+        """The variables that may be trained, to go through: those that there are at that time."""
+        return Parameters(self)
+
+    def trainable_parameters(self) -> dict[str, Variable]:
+        """Those that are not frozen, by path."""
+        return {
+            joined(path, name): variable
+            for path, layer in self.named_modules()
+            if not layer.own.frozen
+            for name, variable in layer.own.variables.items()
+        }
+
+    def named_buffers(self) -> list[tuple[str, Variable]]:
+        """The running statistics with their paths."""
+        return [
+            (joined(path, name), variable)
+            for path, layer in self.named_modules()
+            for name, variable in layer.own.statistics.items()
+        ]
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of all parameters and statistics by path, as `Model.state_dict` names them."""
+        return {path: np.array(variable.numpy()) for path, variable in self._tensors().items()}
+
+    def _tensors(self) -> dict[str, Variable]:
+        return dict([*self.named_parameters(), *self.named_buffers()])
+
+    def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> None:
+        """Set parameters and statistics; those that the first call is yet to make begin with these values.
+
+        FormatError names what is missing or of another shape, and then nothing is set; unless `strict`, it is left out.
+        """
+        known, arrays = self._tensors(), {path: as_array(value) for path, value in values.items()}
+        unfit = sorted(path for path in known.keys() & arrays.keys() if arrays[path].shape != known[path].shape)
+        named = {
+            "missing": sorted(known.keys() - arrays.keys()),
+            "of another shape": unfit,
+            "unexpected": sorted(arrays.keys() - known.keys()) if self.own.called else [],
+        }
+        got = "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in named.items() if paths)
+        if strict and got:
+            raise FormatError("state", got=got, need=f"the {len(known)} tensors of this layer")
+        self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
+        for path in known.keys() & arrays.keys() - set(unfit):
+            known[path].become(eager.tensor(arrays[path], known[path].dtype))
+
+    def train(self, mode: bool = True) -> Self:
+        """Calls are those of training: layers drop and draw, and normalize by the batch. Layers begin so."""
+        for layer in self.modules():
+            layer.own.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Calls are those of use: nothing is dropped, and statistics stay."""
+        return self.train(False)
+
+    @property
+    def training(self) -> bool:
+        """Whether calls are those of training."""
+        return self.own.training
+
+    def freeze(self) -> Self:
+        """Keep the parameters of this layer and of those below it as they are, here and in models."""
+        for layer in self.modules():
+            layer.own.frozen = True
+        return self
+
+    def unfreeze(self) -> Self:
+        """Train them again."""
+        for layer in self.modules():
+            layer.own.frozen = False
+        return self
+
+    def apply(self, function: Callable[[Any], object]) -> Self:
+        """Call the function on each layer below this one, and then on this one."""
+        for layer in reversed(self.modules()):
+            function(layer)
+        return self
+
+    def zero_grad(self) -> None:
+        """Forget the gradients that `backward` left at the parameters."""
+        for variable in self.parameters():
+            variable.grad = None
+
+    def register_forward_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(layer, inputs, outputs)` whenever the layer is applied; what it gives takes the outputs' place."""
+        self.own.hooks.append(hook)
+        return HookHandle(self.own.hooks, hook)
+
+    # ---- for `Layer`
+
+    def hooked(self, x: Any, outputs: Any) -> Any:  # noqa: ANN401  # of any world
+        """The outputs as hooks leave them."""
+        own: OwnTensors | None = getattr(self, "_own", None)
+        for hook in () if own is None else tuple(own.hooks):
+            other = hook(self, x, outputs)
+            outputs = outputs if other is None else other
+        return outputs
+
+    def restricted(self, scope: Scope[Any]) -> Scope[Any]:
+        """The scope, whose parameters are not trained where the layer is frozen."""
+        own: OwnTensors | None = getattr(self, "_own", None)
+        if own is None or not own.frozen:
+            return scope
+        resolve = scope.resolve
+        return replace(scope, resolve=lambda parameter: resolve(replace(parameter, trainable=False)))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
+        reduced = super().__reduce_ex__(protocol)
+        own: OwnTensors | None = getattr(self, "_own", None)
+        return reduced if own is None or isinstance(reduced, str) else (_restored, (reduced[:3], own))
+
+
+class Parameters:
+    """The parameters of a layer, whenever somebody goes through them: the first call makes them."""
+
+    def __init__(self, layer: LayerState) -> None:
+        self.layer = layer
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter([variable for _, variable in self.layer.named_parameters()])
+
+    def __len__(self) -> int:
+        return len(self.layer.named_parameters())
+
+    def named(self) -> dict[str, Variable]:
+        """Those that are trained, by path."""
+        return self.layer.trainable_parameters()
+
+
+class LayerPaths:
+    """The layers that a build goes through, by path."""
+
+    def __init__(self, root: LayerState) -> None:
+        self.root = root
+        self.layers: dict[str, LayerState] = {"": root}
+
+    def enter(self, path: str, layer: object) -> bool:
+        """Remember a layer, unless one that is being built made it: then it is a part of that."""
+        if not isinstance(layer, LayerState) or getattr(layer, "_inner", False):
+            return False
+        if layer is not self.root:
+            self.layers[path] = layer
+        return True
+
+    def owner(self, path: str) -> tuple[LayerState, str]:
+        """The nearest layer at or above a path, and the path seen from there."""
+        place, below = path, ""
+        while place not in self.layers:
+            place, _, last = place.rpartition(".")
+            below = joined(last, below)
+        return self.layers[place], below
+
+    def start(self, parameter: ParameterSpec) -> ParameterSpec:
+        """The parameter or statistic, which begins as what its layer has of it, where there is that."""
+        owner, name = self.owner(parameter.path)
+        own: OwnTensors | None = getattr(owner, "_own", None)
+        known = None if own is None else own.variables.get(name, own.statistics.get(name))
+        if known is not None and known.spec.shape == parameter.spec.shape:
+            return replace(parameter, initializer=CopyOf(known))
+        root: OwnTensors | None = getattr(self.root, "_own", None)
+        if root is not None and parameter.path in root.pending:
+            return replace(parameter, initializer=Content(root.pending[parameter.path]))
+        return parameter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyOf:
+    """An initializer: what a variable holds when it is asked."""
+
+    variable: Variable
+
+    def __call__(self, generator: np.random.Generator, values: NDArray[np.generic]) -> None:
+        """Write it."""
+        values[...] = self.variable.numpy()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """An initializer: these values."""
+
+    content: NDArray[np.generic]
+
+    def __call__(self, generator: np.random.Generator, values: NDArray[np.generic]) -> None:
+        """Write them."""
+        values[...] = self.content
+
+
+class _Call:
+    """One call of a layer on eager or traced values: which layer has which path, and what the call may make."""
+
+    def __init__(self, root: LayerState) -> None:
+        self.root, self.paths = root, LayerPaths(root)
+        self._seed: int | None = None
+
+    def entered(self, scope: Scope[Any], layer: object) -> Scope[Any]:
+        """Remember the layer's path, and build it as it is used: in training or not."""
+        above, name = self.paths.owner(scope.path)
+        if not self.paths.enter(scope.path, layer):
+            return scope
+        assert isinstance(layer, LayerState)
+        if layer is not above:
+            above.own.parts.setdefault(name, layer)
+        layer.own.called = True
+        depends_on(layer.own, layer.own.mode)
+        return replace(scope, training=layer.own.training)
+
+    def resolve(self, parameter: ParameterSpec) -> ArrayOperand:
+        """The variable of this path as it is now; made where there is none."""
+        owner, name = self.paths.owner(parameter.path)
+        group = owner.own.statistics if parameter.statistic else owner.own.variables
+        if name not in group:
+            group[name] = self._made(parameter)
+        value = current(group[name])
+        if value.spec.shape != parameter.spec.shape or value.spec.dtype is not parameter.spec.dtype:
+            got, need = f"{parameter.path} of {value.spec}", f"{parameter.spec} for these inputs"
+            raise UsageError("layer", got=got, need=need, fix="call it on values like those of its first call")
+        return value if parameter.trainable else constant_of(value)
+
+    def _made(self, parameter: ParameterSpec) -> Variable:
+        if self._seed is None:
+            self._seed = int(next_counter())
+        tensor = Tensor.empty(parameter.spec, "parameter")
+        given = self.root.own.pending.pop(parameter.path, None)
+        if given is None:
+            parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
+        else:
+            tensor.copy_from(given)
+        return eager.tensor(tensor, share=True) if parameter.statistic else parameter_over(tensor)
+
+    def renew(self, path: str, value: ArrayOperand) -> None:
+        """A statistic has another value from now on."""
+        owner, name = self.paths.owner(path)
+        assign(owner.own.statistics[name], constant_of(value))
+
+
+def own_scope(layer: LayerState, values: tuple[Any, ...]) -> tuple[Scope[Any], tuple[ArrayOperand, ...]]:
+    """The scope of a call by the layer's own tensors, and the values as operands."""
+    call = _Call(layer)
+    randomness = Randomness(_counter, 0)
+    scope: Scope[Any] = Scope(call.resolve, training=layer.own.training, renew=call.renew, entered=call.entered)
+    scope = replace(scope, randomness=randomness if layer.own.training else None)
+    return scope, tuple(operand_of(layer, value) for value in values)
+
+
+def _counter() -> ArrayOperand:
+    counter = counter_of_a_call()
+    return counter if isinstance(counter, ArrayOperand) else eager.tensor(np.int64(counter), I64)
+
+
+def operand_of(layer: LayerState, value: Any) -> ArrayOperand:  # noqa: ANN401  # whatever somebody calls a layer on
+    """An operand as it is; an array as a constant, floats in f32 as models take them."""
+    if isinstance(value, ArrayOperand):
+        return value
+    if isinstance(value, type | str) or value is None:
+        raise ArgumentError(type(layer).__name__, got=f"x={value!r}", need="an array, a variable or an Input")
+    array = as_array(value)
+    dtype = dtype_of(array.dtype)
+    return eager.tensor(array, F32 if dtype.is_float and dtype.itemsize > 4 else dtype)
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a name below a path."""
+    return f"{path}.{name}" if path and name else path or name
+
+
+def _restored(reduced: tuple[Any, ...], own: OwnTensors) -> Any:  # noqa: ANN401  # the layer
+    """A layer of what `__reduce_ex__` gave."""
+    make, given, state = (*reduced, None)[:3]
+    layer = make(*given)
+    if state is not None and hasattr(layer, "__setstate__"):
+        layer.__setstate__(state)
+    elif state is not None:
+        fields, slots = state if isinstance(state, tuple) else (state, None)
+        for name, value in {**(fields or {}), **(slots or {})}.items():
+            object.__setattr__(layer, name, value)
+    object.__setattr__(layer, "_own", own)
+    return layer

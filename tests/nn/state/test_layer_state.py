@@ -1,0 +1,109 @@
+"""Layers that are called: weights of their own, made once, shared by whoever shares the layer."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import nn
+from nnc.errors import FormatError, UsageError
+
+X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+def test_the_first_call_makes_weights_and_the_next_ones_use_them() -> None:
+    dense = nn.Dense(2)
+    assert not dense.state_dict()
+    first = dense(X)
+    assert list(dense.state_dict()) == ["weight", "bias"]
+    np.testing.assert_array_equal(first.numpy(), dense(X).numpy())
+    np.testing.assert_allclose(first.numpy(), X @ dense.state_dict()["weight"], rtol=1e-5, atol=1e-6)
+
+
+def test_weights_follow_the_seed_and_differ_between_layers() -> None:
+    def made() -> list[np.ndarray]:
+        nnc.seed(4)
+        layers = nn.Dense(2), nn.Dense(2)
+        return [layer(X).numpy() for layer in layers]
+
+    first, again = made(), made()
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(*first)
+
+
+def test_a_shared_layer_has_the_same_weights_wherever_it_is() -> None:
+    encoder = nn.Sequential(nn.Dense(4), nn.Tanh())
+    encoder(X)
+    left, right = nn.Sequential(encoder, nn.Dense(2)), nn.Sequential(encoder, nn.Dense(2))
+    left(X), right(X)
+    assert list(left.state_dict()) == ["0.0.weight", "0.0.bias", "1.weight", "1.bias"]
+    assert dict(left.named_parameters())["0.0.weight"] is dict(right.named_parameters())["0.0.weight"]
+    assert len(encoder.parameters()) == 2
+
+
+def test_parts_that_a_layer_makes_are_its_own() -> None:
+    attention = nn.MultiHeadAttention(2)
+    x = np.ones((1, 3, 4), np.float32)
+    attention(x)
+    model = nn.Model(attention, (3, 4), loss=nn.MeanSquaredError())
+    assert attention.own.variables.keys() == model.parameters.keys()
+    np.testing.assert_allclose(model.predict(x), attention(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_adapters_beside_a_layer_of_ones_own() -> None:
+    dense = nn.Dense(2)
+    plain = dense(X).numpy()
+    adapted = nn.LoRA(nn.Sequential(dense), ("0",), rank=1)
+    np.testing.assert_allclose(adapted(X).numpy(), plain, rtol=1e-6)
+    adapted(X).sum().backward()
+    gradients = {path for path, variable in adapted.named_parameters() if variable.grad is not None}
+    assert {path.rpartition(".")[2] for path in gradients} == {"lora_a", "lora_b"}
+
+
+def test_inputs_of_other_features_are_told() -> None:
+    dense = nn.Dense(2)
+    dense(X)
+    with pytest.raises(UsageError, match=r"got weight of f32\[3, 2\]; need f32\[4, 2\]"):
+        dense(np.ones((5, 4), np.float32))
+
+
+def test_states_that_do_not_fit_change_nothing() -> None:
+    dense = nn.Dense(2)
+    dense(X)
+    before = dense.state_dict()
+    with pytest.raises(FormatError, match="missing: bias; of another shape: weight; unexpected: gain"):
+        dense.load_state_dict({"weight": np.zeros((4, 2)), "gain": np.zeros(2)})
+    np.testing.assert_array_equal(dense.state_dict()["weight"], before["weight"])
+    dense.load_state_dict({"bias": np.ones(2), "gain": np.zeros(2)}, strict=False)
+    np.testing.assert_array_equal(dense.state_dict()["bias"], np.ones(2))
+
+
+def test_options_stay_values_and_copies_take_weights_along() -> None:
+    dense = nn.Dense(2)
+    dense(X)
+    other = copy.deepcopy(dense)
+    assert dense == nn.Dense(2) == other
+    np.testing.assert_array_equal(other(X).numpy(), dense(X).numpy())
+    assert dict(other.named_parameters())["weight"] is not dict(dense.named_parameters())["weight"]
+
+
+def test_training_draws_and_renews_and_eval_does_not() -> None:
+    net = nn.Sequential(nn.Dense(8), nn.BatchNorm(), nn.Dropout(0.5))
+    first, second = net(X).numpy(), net(X).numpy()
+    assert not np.array_equal(first, second)
+    mean = net.state_dict()["1.running_mean"]
+    assert mean.any()
+    np.testing.assert_array_equal(net.eval()(X).numpy(), net(X).numpy())
+    np.testing.assert_array_equal(net.state_dict()["1.running_mean"], mean)
+
+
+def test_layers_on_inputs_still_compose() -> None:
+    a = nn.Input((3,))
+    shared = nn.Dense(3)
+    net = nn.Functional(a, shared(shared(a)))
+    assert net(X).shape == (5, 3)
+    assert list(net.state_dict()) == ["0.weight", "0.bias"]
+    assert dict(net.named_parameters())["0.weight"] is dict(shared.named_parameters())["weight"]
