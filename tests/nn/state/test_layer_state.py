@@ -107,3 +107,13 @@ def test_layers_on_inputs_still_compose() -> None:
     assert net(X).shape == (5, 3)
     assert list(net.state_dict()) == ["0.weight", "0.bias"]
     assert dict(net.named_parameters())["0.weight"] is dict(shared.named_parameters())["weight"]
+
+
+def test_a_part_may_draw_while_the_whole_is_in_use() -> None:
+    net = nn.Sequential(nn.Dense(8), drop=nn.Dropout(0.5)).eval()
+    whole = net(X).numpy()
+    np.testing.assert_array_equal(net(X).numpy(), whole)
+    net.named_children()["drop"].train()
+    assert (net(X).numpy() == 0).any()
+    net.train().named_children()["drop"].eval()
+    np.testing.assert_array_equal(net(X).numpy(), whole)

@@ -146,7 +146,7 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
             whole = isinstance(self, MultiLayer)
             inside, own = scope.path or kind, scope.entered(scope, self)
             with reopened(f"{scope.outside}{inside}." if inside else scope.outside), _standing_for(self), building():
-                given = replace(own, owner=type(self).__name__)
+                given = own.owned(type(self).__name__)
                 outputs = build(self, self.restricted(given), x)
             # A layer of several inputs is built by `build_many`, which `build` calls.
             return outputs if whole and build.__name__ == "build" else self.hooked(x, outputs)

@@ -343,14 +343,17 @@ class _Call:
             above.own.parts.setdefault(name, layer)
         layer.own.called = True
         depends_on(layer.own, layer.own.mode)
-        return replace(scope, training=layer.own.training)
+        training = layer.own.training
+        if scope.training is training:
+            return scope
+        return replace(scope, training=training, randomness=Randomness(_counter, 0) if training else None)
 
     def resolve(self, parameter: ParameterSpec) -> ArrayOperand:
         """The variable of this path as it is now; made where there is none."""
         owner, name = self.paths.owner(parameter.path)
         group = owner.own.statistics if parameter.statistic else owner.own.variables
         if name not in group:
-            group[name] = self._made(parameter)
+            group.setdefault(name, self._made(parameter))
         value = current(group[name])
         if value.spec.shape != parameter.spec.shape or value.spec.dtype is not parameter.spec.dtype:
             got, need = f"{parameter.path} of {value.spec}", f"{parameter.spec} for these inputs"
@@ -376,10 +379,11 @@ class _Call:
 
 def own_scope(layer: LayerState, values: tuple[Any, ...]) -> tuple[Scope[Any], tuple[ArrayOperand, ...]]:
     """The scope of a call by the layer's own tensors, and the values as operands."""
-    call = _Call(layer)
-    randomness = Randomness(_counter, 0)
-    scope: Scope[Any] = Scope(call.resolve, training=layer.own.training, renew=call.renew, entered=call.entered)
-    scope = replace(scope, randomness=randomness if layer.own.training else None)
+    call, training = _Call(layer), layer.own.training
+    randomness = Randomness(_counter, 0) if training else None
+    scope: Scope[Any] = Scope(
+        call.resolve, training=training, renew=call.renew, randomness=randomness, entered=call.entered
+    )
     return scope, tuple(operand_of(layer, value) for value in values)
 
 

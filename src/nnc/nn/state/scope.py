@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
@@ -136,7 +136,18 @@ class Scope(Generic[T]):
 
     def inside(self, name: str) -> Scope[T]:
         """The scope of a part of this layer."""
-        return replace(self, path=self._join(name))
+        return self._changed(self._join(name), self.owner)
+
+    def owned(self, owner: str) -> Scope[T]:
+        """The same scope as a layer of this class has it."""
+        return self._changed(self.path, owner)
+
+    def _changed(self, path: str, owner: str) -> Scope[T]:
+        # Twice per layer of an eager call: `replace` takes 6 µs, and five small layers then 213 µs, not 165.
+        return Scope(
+            self.resolve, path, self.training, self.renew, self.outside, self.randomness, owner, self.adapt,
+            self.differentiated, self.cache, self.entered,
+        )  # fmt: skip
 
     def _resolved(self, parameter: ParameterSpec) -> T:
         """Its path names a parameter, whatever layer asks for it."""
