@@ -16,14 +16,14 @@ from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.shield import Shield
-from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import F32, DType
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArityError, DataError, FormatError
 from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generation
 from nnc.nn.inference.frozen_step import FrozenWeights
 from nnc.nn.layers.initializers import generator_for
-from nnc.nn.layers.layer import Input, Layer, ParameterSpec, UpTo
+from nnc.nn.layers.layer import Input, Layer, UpTo
+from nnc.nn.model.by_name import loss_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
@@ -38,8 +38,8 @@ from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
-from nnc.nn.steps.training_steps import optimizers_of
-from nnc.nn.training.sources import Data, Validation, source_of, validation_of
+from nnc.nn.steps.training_steps import commands_of, kinds_of
+from nnc.nn.training.sources import Data, Validation, source_of, tried_metrics, validation_of
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
 from nnc.symbolic import SymbolicGraph
@@ -161,6 +161,7 @@ class Model(ModelUpdates, Answering):
             deterministic=deterministic,
         )
         super().__init__(options)
+        self.metrics: tuple[str | Metric, ...] = ()
         if not self.losses:
             self.losses = tuple(SoftmaxCrossEntropy() for _ in self.outputs)
         if len(self.losses) != len(self.outputs):
@@ -184,12 +185,12 @@ class Model(ModelUpdates, Answering):
 
         def change() -> None:
             self.options = replace(self.options, optimizer=optimizer)
-            if _commands(old, specs) != _commands(optimizer, specs) or (
+            if commands_of(old, specs) != commands_of(optimizer, specs) or (
                 tuple(old.scalars(1)) != tuple(optimizer.scalars(1))
             ):
                 self._start()
                 self._own.forget("scalars")
-            before, after = _kinds(old, specs), _kinds(optimizer, specs)
+            before, after = kinds_of(old, specs), kinds_of(optimizer, specs)
             if before != after:
                 self._own.forget("states")
                 self.since = self.updates
@@ -197,6 +198,31 @@ class Model(ModelUpdates, Answering):
                 # Sums of gradients are kept for the parameters that are trained.
                 self._own.forget("gradients")
                 self._summed = 0
+
+        with self._programs.making:
+            self.exclusively(change)
+
+    @checked
+    def compile(
+        self,
+        optimizer: str | Optimizer | None = None,
+        loss: str | Loss | Sequence[str | Loss] | None = None,
+        metrics: Iterable[str | Metric] = (),
+    ) -> None:
+        """Optimizer, losses and metrics of `fit` set anew, some by Keras' names: "adam", "mse", ["accuracy"].
+
+        Weights stay; what is None stays too. Losses of classes are of logits.
+        """
+        chosen = [loss] if isinstance(loss, str | Loss) else loss or self.losses
+        losses = tuple(map(loss_of, chosen))
+        if len(losses) != len(self.outputs):
+            raise ArityError("compile", got=f"{len(losses)} losses", need=f"{len(self.outputs)}, one for each output")
+        if optimizer is not None:
+            self.optimizer = optimizer_of(optimizer)
+
+        def change() -> None:
+            self.losses, self.metrics = losses, tuple(metrics)
+            self._start()
 
         with self._programs.making:
             self.exclusively(change)
@@ -307,9 +333,9 @@ class Model(ModelUpdates, Answering):
         self,
         data: Data,
         targets: Values | None = None,
-        *,
-        epochs: Size = 1,
         batch_size: Count | None = None,
+        epochs: Size = 1,
+        *,
         validation_data: Validation | None = None,
         metrics: Iterable[str | Metric] = (),
         callbacks: Iterable[Callback | Listener] = (),
@@ -326,7 +352,8 @@ class Model(ModelUpdates, Answering):
         that was begun counts as one.
 
         After each epoch rows hold `loss` and `score` and, of `validation_data`, `val_loss` and `val_score`; `metrics`
-        (`nnc.nn.metrics`) of both, of the first output. Each update is by the mean gradient of `accumulate` batches.
+        (`nnc.nn.metrics`) of both, of the first output, or those of `compile`. Each update is by the mean gradient of
+        `accumulate` batches.
 
         `callbacks` are told what happens, functions after each update. `stop` is asked after each update; when it says
         so, training ends there and can be taken up again from `batches.state()` with the same result as without the
@@ -336,7 +363,7 @@ class Model(ModelUpdates, Answering):
         """
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         source = source_of(self._sizes, data, targets, batch_size, seed)
-        figures = self._fitting_metrics(metrics)
+        figures = tried_metrics(metrics or self.metrics, self.outputs[0], self.loss)
         validation = validation_of(self._sizes, validation_data)
 
         def validate() -> dict[str, float]:
@@ -357,14 +384,6 @@ class Model(ModelUpdates, Answering):
             accumulate,
             validate,
         ).train()
-
-    def _fitting_metrics(self, metrics: Iterable[str | Metric]) -> tuple[Metric, ...]:
-        """The metrics, each tried on an output and a target of zeros: one that does not fit says so before training."""
-        figures, spec = metrics_of(metrics), self.outputs[0]
-        shape = (1, *spec.shape)
-        dtype = self.loss.target_dtype or spec.dtype
-        Tally(figures).add(np.zeros(shape, spec.dtype.numpy), np.zeros(self.loss.target_shape(shape), dtype.numpy))
-        return figures
 
     @checked
     def evaluate(
@@ -425,17 +444,6 @@ def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
 
 def _rows(arrays: Arrays, start: int, stop: int) -> Arrays:
     return tuple(array[start:stop] for array in arrays)
-
-
-def _commands(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, tuple[AnyCommand, str]]:
-    """The command of each parameter and the name of its rate: what programs are made of."""
-    parts = optimizers_of(optimizer, specs)
-    return {path: (part.command(), optimizer.rate_name(path)) for path, part in parts.items()}
-
-
-def _kinds(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, object]:
-    """What state each parameter has."""
-    return {path: part.command().op for path, part in optimizers_of(optimizer, specs).items()}
 
 
 def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:

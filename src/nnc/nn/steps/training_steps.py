@@ -112,6 +112,17 @@ def optimizers_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> d
     return {path: part for path, part in parts.items() if part is not None}
 
 
+def commands_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, tuple[AnyCommand, str]]:
+    """The command of each parameter and the name of its rate: what programs are made of."""
+    parts = optimizers_of(optimizer, specs)
+    return {path: (part.command(), optimizer.rate_name(path)) for path, part in parts.items()}
+
+
+def kinds_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, object]:
+    """What state each parameter has."""
+    return {path: part.command().op for path, part in optimizers_of(optimizer, specs).items()}
+
+
 def _sum_of(step: StepGraph, path: str) -> Symbol:
     """The sum of the gradients of a parameter."""
     return step.given_input(f"{GRADIENT}{path}", step.specs[path].spec)

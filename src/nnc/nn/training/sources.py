@@ -8,10 +8,13 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
+from nnc.nn.optimization.losses import Loss
+from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.steps.model_step import Values
 from nnc.nn.steps.open_sizes import OpenSizes, one_or_all
 from nnc.nn.training.training import Passes
@@ -55,6 +58,15 @@ def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Va
     if not len(found[0][0] if isinstance(found[0], tuple) else found[0]):
         raise DataError("validation_data", got="no examples", need="at least one: a mean is over something")
     return found
+
+
+def tried_metrics(metrics: Iterable[str | Metric], output: TensorSpec, loss: Loss) -> tuple[Metric, ...]:
+    """The metrics, each tried on an output and a target of zeros: one that does not fit says so before training."""
+    figures = metrics_of(metrics)
+    shape = (1, *output.shape)
+    dtype = loss.target_dtype or output.dtype
+    Tally(figures).add(np.zeros(shape, output.dtype.numpy), np.zeros(loss.target_shape(shape), dtype.numpy))
+    return figures
 
 
 def _checked(sizes: OpenSizes, subject: str, inputs: Values, targets: Values) -> tuple[Columns, Columns]:
