@@ -105,7 +105,7 @@ class Module(MultiLayer):
                 return value_of(self, name, own.variables[name], statistic=False)
             if name in own.statistics:
                 return value_of(self, name, own.statistics[name], statistic=True)
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return super().__getattr__(name)  # type: ignore[misc]  # of `Answering`, which checkers do not see
 
     def __delattr__(self, name: str) -> None:
         if self.own.variables.pop(name, None) is None and self.own.statistics.pop(name, None) is None:
