@@ -21,12 +21,12 @@ __all__ = [
 
 def isclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """|x1 - x2| ≤ atol + rtol · |x2|, element by element; infinities are close to themselves."""
-    a, b = (continuous(one) for one in pair(x1, x2))
+    a, b = (continuous(entry) for entry in pair(x1, x2))
     finite = ops.logical_and(elementwise.isfinite(a), elementwise.isfinite(b))
     gap = elementwise.abs(a - b)
     close = ops.logical_and(finite, ops.less_equal(gap, elementwise.abs(b) * rtol + atol))
-    found = ops.logical_or(close, ops.equal(a, b))
-    return ops.logical_or(found, ops.logical_and(elementwise.isnan(a), elementwise.isnan(b))) if equal_nan else found
+    result = ops.logical_or(close, ops.equal(a, b))
+    return ops.logical_or(result, ops.logical_and(elementwise.isnan(a), elementwise.isnan(b))) if equal_nan else result
 
 
 def allclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
@@ -39,18 +39,18 @@ def array_equal(x1: AnyArray, x2: AnyArray, equal_nan: bool = False) -> Array:
     a, b = as_array(x1), as_array(x2)
     if a.shape != b.shape:
         return ops.cast(ops.fill_like(a.sum(), 0), dtype_of("bool"))
-    one, other = pair(a, b)
-    found = ops.equal(one, other)
-    if equal_nan and one.dtype.is_continuous:
-        found = ops.logical_or(found, ops.logical_and(elementwise.isnan(one), elementwise.isnan(other)))
-    return found.all()
+    array, other = pair(a, b)
+    result = ops.equal(array, other)
+    if equal_nan and array.dtype.is_continuous:
+        result = ops.logical_or(result, ops.logical_and(elementwise.isnan(array), elementwise.isnan(other)))
+    return result.all()
 
 
 def eval(*values: Tree) -> None:
     """Compute what waits under `nnc.lazy()`: the arrays in these values, which may be nested."""
-    for one in flatten(values)[0]:
-        if isinstance(one, Array):
-            one.numpy()
+    for entry in flatten(values)[0]:
+        if isinstance(entry, Array):
+            entry.numpy()
 
 
 def iscomplexobj(x: AnyArray) -> bool:
@@ -80,8 +80,8 @@ def ndim(x: AnyArray) -> int:
 
 def size(x: AnyArray, axis: int | None = None) -> int:
     """How many elements there are, or places along the axis."""
-    one = as_array(x)
-    return one.size if axis is None else one.shape[axis]
+    array = as_array(x)
+    return array.size if axis is None else array.shape[axis]
 
 
 def finfo(dtype: AnyDType | Array) -> standard.FloatLimits:
@@ -101,7 +101,7 @@ def _type(value: AnyDType | Array) -> DType:
 def isdtype(dtype: AnyDType, kind: AnyDType | str | tuple[AnyDType | str, ...]) -> bool:
     """Whether the type is this one, or of this kind ("bool", "integral", "real floating" …), or of one of several."""
     if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
+        return any(isdtype(dtype, entry) for entry in kind)
     named = isinstance(kind, str) and kind in standard.KINDS
     return standard.isdtype(dtype_of(dtype), kind if named and isinstance(kind, str) else dtype_of(kind))
 
@@ -114,19 +114,19 @@ def can_cast(from_: AnyDType | Array, to: AnyDType) -> bool:
 def result_type(*values: AnyDType | AnyArray) -> DType:
     """The element type of what is computed of all of them."""
     named = Array | DType | str | type | np.dtype
-    types = [_type(one) if isinstance(one, named) else as_array(one).dtype for one in values]
+    types = [_type(entry) if isinstance(entry, named) else as_array(entry).dtype for entry in values]
     if not types:
         raise DTypeError("result_type", got="nothing", need="an array or an element type")
-    found = types[0]
+    result = types[0]
     for other in types[1:]:
-        wide = joined(found, other)
+        wide = joined(result, other)
         if wide is None:
             need = "element types of which one holds the other"
-            raise DTypeError("result_type", got=f"{found} and {other}", need=need)
-        found = wide
-    return found
+            raise DTypeError("result_type", got=f"{result} and {other}", need=need)
+        result = wide
+    return result
 
 
-def promote_types(one: AnyDType, other: AnyDType) -> DType:
+def promote_types(type1: AnyDType, type2: AnyDType) -> DType:
     """The element type that holds both."""
-    return result_type(dtype_of(one), dtype_of(other))
+    return result_type(dtype_of(type1), dtype_of(type2))

@@ -38,14 +38,14 @@ def as_array(value: AnyArray) -> Array:
 
 def arrays(values: Iterable[AnyArray]) -> list[Array]:
     """Several, each as `as_array`; of one array its rows."""
-    return [as_array(one) for one in values]
+    return [as_array(entry) for entry in values]
 
 
 def pair(x1: AnyArray, x2: AnyArray) -> tuple[Array, Array]:
     """Both as arrays of the element type that holds both; a number takes that of the array beside it."""
     if _is_number(x1) and not _is_number(x2):
-        two, one = _with_number(as_array(x2), x1)
-        return one, two
+        second, first = _with_number(as_array(x2), x1)
+        return first, second
     if _is_number(x2):
         return _with_number(as_array(x1), x2)
     return promoted(as_array(x1), as_array(x2))
@@ -71,7 +71,7 @@ def met(values: Iterable[AnyArray]) -> list[Array]:
     home = given[0]
     for other in given[1:]:
         home = promoted(home, other)[0]
-    return [cast(one, home.dtype) for one in given]
+    return [cast(array, home.dtype) for array in given]
 
 
 def place_of(subject: str, axis: int, rank: int) -> int:

@@ -45,8 +45,8 @@ def array(value: AnyArray, dtype: AnyDType | None = None, *, copy: bool = True, 
     """A new array of numbers, nested sequences of them, of arrays, or of an array."""
     check_cpu(device)
     made = as_array(value)
-    found = ops.contiguous(made) if copy and made is value else made
-    return found if dtype is None else found.astype(dtype)
+    result = ops.contiguous(made) if copy and made is value else made
+    return result if dtype is None else result.astype(dtype)
 
 
 def asarray(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
@@ -118,8 +118,8 @@ def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, d
 
 
 def _like(x: AnyArray, value: float, dtype: AnyDType | None) -> Array:
-    one = as_array(x)
-    return ops.fill_like(one if dtype is None else one.astype(dtype), value)
+    first = as_array(x)
+    return ops.fill_like(first if dtype is None else first.astype(dtype), value)
 
 
 def zeros_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
@@ -153,7 +153,7 @@ def arange(
     """start, start + step, … below stop; from 0 where one number is given."""
     check_cpu(device)
     first, end = (0, start) if stop is None else (start, stop)
-    whole = all(isinstance(one, int | np.integer) for one in (first, end, step))
+    whole = all(isinstance(entry, int | np.integer) for entry in (first, end, step))
     chosen = chosen_dtype(dtype, I64 if whole else F32)
     with numpy_work("arange"):
         return tensor(np.arange(first, end, step).astype(chosen.numpy))
@@ -222,15 +222,15 @@ def triu(x: AnyArray, k: int = 0) -> Array:
 
 def diag(x: AnyArray, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of a vector the matrix that has it there, else zeros."""
-    one = as_array(x)
-    if one.ndim == 2:
-        return diagonal(one, k)
-    if one.ndim != 1:
-        raise ShapeError("diag", got=str(one.spec), need="a vector or a matrix")
-    size = one.shape[0] + abs(k)
-    rows = np.arange(one.shape[0])
+    first = as_array(x)
+    if first.ndim == 2:
+        return diagonal(first, k)
+    if first.ndim != 1:
+        raise ShapeError("diag", got=str(first.spec), need="a vector or a matrix")
+    size = first.shape[0] + abs(k)
+    rows = np.arange(first.shape[0])
     places = (rows + max(-k, 0)) * size + rows + max(k, 0)
-    flat = ops.scatter_along(one, lifted(one, places), 0, size * size)
+    flat = ops.scatter_along(first, lifted(first, places), 0, size * size)
     return flat.reshape((size, size))
 
 
@@ -241,34 +241,34 @@ def diagflat(x: AnyArray, k: int = 0) -> Array:
 
 def diagonal(x: AnyArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The elements on a diagonal of two axes, as the last axis of the result."""
-    one = as_array(x)
-    if one.ndim < 2:
-        raise ShapeError("diagonal", got=str(one.spec), need="two axes or more")
-    first, second = place_of("diagonal", axis1, one.ndim), place_of("diagonal", axis2, one.ndim)
+    operand = as_array(x)
+    if operand.ndim < 2:
+        raise ShapeError("diagonal", got=str(operand.spec), need="two axes or more")
+    first, second = place_of("diagonal", axis1, operand.ndim), place_of("diagonal", axis2, operand.ndim)
     if first == second:
         raise AttributeValueError("diagonal", got=f"axis {first} twice", need="two axes")
-    rest = [axis for axis in range(one.ndim) if axis not in (first, second)]
-    turned = ops.transpose(one, (*rest, first, second))
+    rest = [axis for axis in range(operand.ndim) if axis not in (first, second)]
+    turned = ops.transpose(operand, (*rest, first, second))
     rows, columns = turned.shape[-2:]
     start = (max(-offset, 0), max(offset, 0))
     count = max(min(rows - start[0], columns - start[1]), 0)
     places = (np.arange(count) + start[0]) * columns + np.arange(count) + start[1]
     flat = turned.reshape((*turned.shape[:-2], rows * columns))
-    return ops.index_select(flat, lifted(flat, places), one.ndim - 2)
+    return ops.index_select(flat, lifted(flat, places), operand.ndim - 2)
 
 
 def vander(x: AnyArray, n: int | None = None, increasing: bool = False) -> Array:
     """y[i, j] = x[i]^j, or with the largest power first."""
-    one = as_array(x)
-    if one.ndim != 1:
-        raise ShapeError("vander", got=str(one.spec), need="a vector")
-    count = one.shape[0] if n is None else n
+    first = as_array(x)
+    if first.ndim != 1:
+        raise ShapeError("vander", got=str(first.spec), need="a vector")
+    count = first.shape[0] if n is None else n
     powers = np.arange(count) if increasing else np.arange(count)[::-1]
     if not count:
-        return one.expand_dims(1)[:, :0]
-    columns = [ops.fill_like(one, 1)]
+        return first.expand_dims(1)[:, :0]
+    columns = [ops.fill_like(first, 1)]
     while len(columns) < count:
-        columns.append(ops.multiply(columns[-1], one))
+        columns.append(ops.multiply(columns[-1], first))
     return ops.stack([columns[int(power)] for power in powers], 1)
 
 

@@ -39,16 +39,16 @@ def cumulative_sum(
     x: AnyArray, *, axis: int | None = None, dtype: AnyDType | None = None, include_initial: bool = False
 ) -> Array:
     """The standard's `cumsum`, with a 0 in front where `include_initial`."""
-    one = as_array(x) if dtype is None else as_array(x).astype(dtype)
-    return statistical.cumulative_sum(_counted(one), axis=axis, include_initial=include_initial)
+    array = as_array(x) if dtype is None else as_array(x).astype(dtype)
+    return statistical.cumulative_sum(_counted(array), axis=axis, include_initial=include_initial)
 
 
 def cumulative_prod(
     x: AnyArray, *, axis: int | None = None, dtype: AnyDType | None = None, include_initial: bool = False
 ) -> Array:
     """The standard's `cumprod`, with a 1 in front where `include_initial`."""
-    one = as_array(x) if dtype is None else as_array(x).astype(dtype)
-    return statistical.cumulative_prod(_counted(one), axis=axis, include_initial=include_initial)
+    array = as_array(x) if dtype is None else as_array(x).astype(dtype)
+    return statistical.cumulative_prod(_counted(array), axis=axis, include_initial=include_initial)
 
 
 def _counted(x: Array) -> Array:
@@ -95,28 +95,28 @@ def diff(
     x: AnyArray, n: int = 1, axis: int = -1, prepend: AnyArray | None = None, append: AnyArray | None = None
 ) -> Array:
     """Differences of neighbours along the axis, n times; of truth values whether they differ."""
-    one = as_array(x)
+    array = as_array(x)
     if n < 0:
         raise AttributeValueError("diff", got=f"n={n}", need="n ≥ 0")
-    place = place_of("diff", axis, one.ndim)
-    parts = [_edge(prepend, one, place), one, _edge(append, one, place)]
+    place = place_of("diff", axis, array.ndim)
+    parts = [_edge(prepend, array, place), array, _edge(append, array, place)]
     given = met([part for part in parts if part is not None])
-    found = ops.concatenate(given, place) if len(given) > 1 else given[0]
+    result = ops.concatenate(given, place) if len(given) > 1 else given[0]
     for _ in range(n):
-        size = found.shape[place]
+        size = result.shape[place]
         if not size:
             break
-        later, earlier = ops.slice_axis(found, place, 1, size), ops.slice_axis(found, place, 0, size - 1)
-        found = ops.not_equal(later, earlier) if found.dtype is BOOL else ops.subtract(later, earlier)
-    return found.twin() if found is x else found
+        later, earlier = ops.slice_axis(result, place, 1, size), ops.slice_axis(result, place, 0, size - 1)
+        result = ops.not_equal(later, earlier) if result.dtype is BOOL else ops.subtract(later, earlier)
+    return result.twin() if result is x else result
 
 
 def _edge(value: AnyArray | None, x: Array, place: int) -> Array | None:
     """A number as one element along the axis."""
     if value is None:
         return None
-    one = as_array(value)
-    return one if one.ndim else ops.broadcast_to(one, (*x.shape[:place], 1, *x.shape[place + 1 :]))
+    array = as_array(value)
+    return array if array.ndim else ops.broadcast_to(array, (*x.shape[:place], 1, *x.shape[place + 1 :]))
 
 
 def ediff1d(x: AnyArray) -> Array:
@@ -126,10 +126,10 @@ def ediff1d(x: AnyArray) -> Array:
 
 def gradient(x: AnyArray, spacing: float = 1.0, axis: int | tuple[int, ...] | None = None) -> Array | list[Array]:
     """(x[k + 1] - x[k - 1]) / 2 / spacing along each axis, one-sided at the ends; one array for one axis."""
-    one = continuous(as_array(x))
-    axes = range(one.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    found = [_slope(one, spacing, place_of("gradient", each, one.ndim)) for each in axes]
-    return found[0] if len(found) == 1 else found
+    array = continuous(as_array(x))
+    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    result = [_slope(array, spacing, place_of("gradient", each, array.ndim)) for each in axes]
+    return result[0] if len(result) == 1 else result
 
 
 def _slope(x: Array, spacing: float, axis: int) -> Array:
@@ -147,15 +147,15 @@ def _slope(x: Array, spacing: float, axis: int) -> Array:
 
 def trapezoid(y: AnyArray, x: AnyArray | None = None, dx: float = 1.0, axis: int = -1) -> Array:
     """The integral of y along the axis by trapezoids, at the points x or at the distance dx."""
-    one = continuous(as_array(y))
-    place = place_of("trapezoid", axis, one.ndim)
-    size = one.shape[place]
-    means = (ops.slice_axis(one, place, 1, size) + ops.slice_axis(one, place, 0, size - 1)) * 0.5
+    array = continuous(as_array(y))
+    place = place_of("trapezoid", axis, array.ndim)
+    size = array.shape[place]
+    means = (ops.slice_axis(array, place, 1, size) + ops.slice_axis(array, place, 0, size - 1)) * 0.5
     if x is None:
         return (means * dx).sum(place)
     points = continuous(as_array(x))
     if points.ndim == 1:
-        return (means * diff(points).reshape((-1, *(1,) * (one.ndim - place - 1)))).sum(place)
+        return (means * diff(points).reshape((-1, *(1,) * (array.ndim - place - 1)))).sum(place)
     return (means * diff(points, axis=axis)).sum(place)
 
 
@@ -163,7 +163,7 @@ def interp(
     x: AnyArray, points: AnyArray, values: AnyArray, left: float | None = None, right: float | None = None
 ) -> Array:
     """The line through (points[k], values[k]) at x, of ascending points; outside `left`, `right` or the ends."""
-    at, knots = (continuous(one) for one in pair(x, points))
+    at, knots = (continuous(entry) for entry in pair(x, points))
     heights = continuous(as_array(values))
     size = knots.shape[0]
     if knots.ndim != 1 or heights.shape != knots.shape or not size:
@@ -172,38 +172,38 @@ def interp(
     above = ops.searchsorted(knots, at.reshape(-1), right=True)
     low = ops.minimum(ops.maximum(above - 1, ops.scalar_like(above, 0)), ops.scalar_like(above, max(size - 2, 0)))
     high = ops.minimum(low + 1, ops.scalar_like(low, size - 1))
-    (x0, x1), (y0, y1) = ([ops.index_select(one, place) for place in (low, high)] for one in (knots, heights))
+    (x0, x1), (y0, y1) = ([ops.index_select(entry, place) for place in (low, high)] for entry in (knots, heights))
     flat = at.reshape(-1)
     width = x1 - x0
     safe = ops.where(ops.equal(width, ops.scalar_like(width, 0.0)), ops.fill_like(width, 1.0), width)
-    found = y0 + (y1 - y0) * ((flat - x0) / safe)
+    result = y0 + (y1 - y0) * ((flat - x0) / safe)
     ends = (heights[0] if left is None else left), (heights[size - 1] if right is None else right)
-    found = ops.where(flat < knots[0], _spread(ends[0], found), found)
-    found = ops.where(flat > knots[size - 1], _spread(ends[1], found), found)
-    exact = ops.where(ops.equal(flat, knots[size - 1]), _spread(heights[size - 1], found), found)
+    result = ops.where(flat < knots[0], _spread(ends[0], result), result)
+    result = ops.where(flat > knots[size - 1], _spread(ends[1], result), result)
+    exact = ops.where(ops.equal(flat, knots[size - 1]), _spread(heights[size - 1], result), result)
     return exact.reshape(at.shape)
 
 
 def _spread(value: Array | float, like: Array) -> Array:
-    one = as_array(value) if isinstance(value, float | int) else value
-    return ops.broadcast_to(ops.cast(one, like.dtype), like.shape)
+    array = as_array(value) if isinstance(value, float | int) else value
+    return ops.broadcast_to(ops.cast(array, like.dtype), like.shape)
 
 
 def convolve(a: AnyArray, v: AnyArray, mode: Literal["full", "same", "valid"] = "full") -> Array:
     """y[n] = sum over m of a[m] · v[n - m], of two vectors."""
-    one, other = pair(a, v)
-    if one.ndim != 1 or other.ndim != 1 or not (one.shape[0] and other.shape[0]):
-        raise ShapeError("convolve", got=f"{one.spec}, {other.spec}", need="vectors of at least one element")
-    if one.shape[0] < other.shape[0]:
-        one, other = other, one
-    n, m = one.shape[0], other.shape[0]
+    array, other = pair(a, v)
+    if array.ndim != 1 or other.ndim != 1 or not (array.shape[0] and other.shape[0]):
+        raise ShapeError("convolve", got=f"{array.spec}, {other.spec}", need="vectors of at least one element")
+    if array.shape[0] < other.shape[0]:
+        array, other = other, array
+    n, m = array.shape[0], other.shape[0]
     first, count = {"full": (0, n + m - 1), "same": ((m - 1) // 2, n), "valid": (m - 1, n - m + 1)}.get(mode, (0, 0))
     if not count:
         raise AttributeValueError("convolve", got=f"mode={mode!r}", need='"full", "same" or "valid"')
-    border = ops.fill_like(ops.broadcast_to(one[:1], (m,)), 0)[: m - 1]
-    padded = ops.concatenate([border, one, border], 0)
+    border = ops.fill_like(ops.broadcast_to(array[:1], (m,)), 0)[: m - 1]
+    padded = ops.concatenate([border, array, border], 0)
     windows = np.arange(first, first + count)[:, None] + np.arange(m)
-    rows = ops.index_select(padded, lifted(one, windows), 0)
+    rows = ops.index_select(padded, lifted(array, windows), 0)
     return ops.multiply(rows, ops.flip(other, 0)).sum(1)
 
 

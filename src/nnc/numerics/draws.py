@@ -124,8 +124,8 @@ def uniform(
     draw = _Draw(shape, low, high, dtype, key).placed(args)
     sizes = sizes_of(draw.shape)
     if draw.key is None:
-        found: Array = randomness.uniform(sizes, draw.first, draw.second, dtype_of(draw.dtype))
-        return found
+        result: Array = randomness.uniform(sizes, draw.first, draw.second, dtype_of(draw.dtype))
+        return result
     spec = TensorSpec(sizes, dtype_of(draw.dtype))
     return ops.random_uniform(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
 
@@ -154,8 +154,8 @@ def normal(
     draw = _Draw(shape, mean, deviation, dtype, key).placed(args)
     sizes = sizes_of(draw.shape)
     if draw.key is None:
-        found: Array = randomness.normal(sizes, draw.first, draw.second, dtype_of(draw.dtype))
-        return found
+        result: Array = randomness.normal(sizes, draw.first, draw.second, dtype_of(draw.dtype))
+        return result
     spec = TensorSpec(sizes, dtype_of(draw.dtype))
     return ops.random_normal(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
 
@@ -275,8 +275,8 @@ def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array
         raise ShapeError("choice", got=f"p {chances.spec} for {count}", need="a probability for each")
     if replace:
         sums = chances.cumsum(0)
-        found = ops.searchsorted(sums, uniform((many,), dtype=chances.dtype, key=key) * sums[count - 1], right=True)
-        return ops.minimum(found, ops.scalar_like(found, count - 1))
+        result = ops.searchsorted(sums, uniform((many,), dtype=chances.dtype, key=key) * sums[count - 1], right=True)
+        return ops.minimum(result, ops.scalar_like(result, count - 1))
     # The largest of ln p + Gumbel noise are a sample without replacement (Vieira 2014).
     return (ops.log(chances) + gumbel((count,), dtype=chances.dtype, key=key)).argsort(descending=True)[:many]
 
@@ -304,11 +304,11 @@ def _inside(u: Array) -> Array:
 
 def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, key: Array | None = None) -> Array:
     """Places along the axis with the probabilities softmax(logits)."""
-    one = continuous(as_array(logits))
-    place = place_of("categorical", axis, one.ndim)
+    array = continuous(as_array(logits))
+    place = place_of("categorical", axis, array.ndim)
     sizes = () if shape is None else sizes_of(shape)
-    noise = gumbel((*sizes, *one.shape), one.dtype, key)
-    return (noise + one).argmax(len(sizes) + place)
+    noise = gumbel((*sizes, *array.shape), array.dtype, key)
+    return (noise + array).argmax(len(sizes) + place)
 
 
 def multivariate_normal(mean: AnyArray, cov: AnyArray, shape: Sizes = (), key: Array | None = None) -> Array:

@@ -45,8 +45,8 @@ def _named(call: Any, name: str, doc: str | None) -> None:  # noqa: ANN401  # a 
 
 def _unary(rule: Rule, name: str = "", doc: str = "") -> Unary:
     def call(x: AnyArray, /) -> Array:
-        found: Array = rule(as_array(x))
-        return found
+        result: Array = rule(as_array(x))
+        return result
 
     _named(call, name or rule.__name__, doc or rule.__doc__)
     return call
@@ -56,8 +56,8 @@ def _continuous(rule: Rule, name: str = "", doc: str = "") -> Unary:
     """Of integers and truth values as f32."""
 
     def call(x: AnyArray, /) -> Array:
-        found: Array = rule(continuous(as_array(x)))
-        return found
+        result: Array = rule(continuous(as_array(x)))
+        return result
 
     _named(call, name or rule.__name__, doc or rule.__doc__)
     return call
@@ -65,8 +65,8 @@ def _continuous(rule: Rule, name: str = "", doc: str = "") -> Unary:
 
 def _binary(rule: Rule, name: str = "", doc: str = "") -> Binary:
     def call(x1: AnyArray, x2: AnyArray, /) -> Array:
-        found: Array = rule(*pair(x1, x2))
-        return found
+        result: Array = rule(*pair(x1, x2))
+        return result
 
     _named(call, name or rule.__name__, doc or rule.__doc__)
     return call
@@ -74,8 +74,8 @@ def _binary(rule: Rule, name: str = "", doc: str = "") -> Binary:
 
 def _continuous_pair(rule: Rule, name: str = "", doc: str = "") -> Binary:
     def call(x1: AnyArray, x2: AnyArray, /) -> Array:
-        found: Array = rule(*map(continuous, pair(x1, x2)))
-        return found
+        result: Array = rule(*map(continuous, pair(x1, x2)))
+        return result
 
     _named(call, name or rule.__name__, doc or rule.__doc__)
     return call
@@ -85,8 +85,8 @@ def _truth(rule: Rule) -> Binary:
     """Of anything: what is not 0 holds."""
 
     def call(x1: AnyArray, x2: AnyArray, /) -> Array:
-        found: Array = rule(*(ops.cast(one, BOOL) for one in pair(x1, x2)))
-        return found
+        result: Array = rule(*(ops.cast(value, BOOL) for value in pair(x1, x2)))
+        return result
 
     _named(call, rule.__name__, rule.__doc__)
     return call
@@ -96,8 +96,8 @@ def _ordered(rule: Rule, of_truth: Rule) -> Rule:
     """Of truth values False is the smaller."""
 
     def call(a: Array, b: Array) -> Array:
-        found: Array = (of_truth if a.dtype is BOOL else rule)(a, b)
-        return found
+        result: Array = (of_truth if a.dtype is BOOL else rule)(a, b)
+        return result
 
     return call
 
@@ -106,20 +106,22 @@ def _one_of(rule: Rule) -> Rule:
     """Where one is nan the other."""
 
     def call(a: Array, b: Array) -> Array:
-        first, second = (standard.isnan(one) for one in (a, b))
-        found: Array = ops.where(first, b, ops.where(second, a, rule(a, b)))
-        return found
+        first, second = (standard.isnan(value) for value in (a, b))
+        result: Array = ops.where(first, b, ops.where(second, a, rule(a, b)))
+        return result
 
     return call
 
 
 # ---- the standard's, by what they take
 
-acos, acosh, asin, asinh = (_continuous(one) for one in (standard.acos, standard.acosh, standard.asin, standard.asinh))
-atan, atanh, cos, cosh = (_continuous(one) for one in (standard.atan, standard.atanh, standard.cos, standard.cosh))
-exp, expm1, log, log10 = (_continuous(one) for one in (standard.exp, standard.expm1, standard.log, standard.log10))
-log1p, log2, sin, sinh = (_continuous(one) for one in (standard.log1p, standard.log2, standard.sin, standard.sinh))
-sqrt, tan, tanh = (_continuous(one) for one in (standard.sqrt, standard.tan, standard.tanh))
+acos, acosh, asin, asinh = (
+    _continuous(value) for value in (standard.acos, standard.acosh, standard.asin, standard.asinh)
+)
+atan, atanh, cos, cosh = (_continuous(value) for value in (standard.atan, standard.atanh, standard.cos, standard.cosh))
+exp, expm1, log, log10 = (_continuous(value) for value in (standard.exp, standard.expm1, standard.log, standard.log10))
+log1p, log2, sin, sinh = (_continuous(value) for value in (standard.log1p, standard.log2, standard.sin, standard.sinh))
+sqrt, tan, tanh = (_continuous(value) for value in (standard.sqrt, standard.tan, standard.tanh))
 reciprocal = _continuous(standard.reciprocal)
 abs, bitwise_invert, ceil, conj = map(_unary, (standard.abs, standard.bitwise_invert, standard.ceil, standard.conj))
 floor, isfinite, isinf, isnan = map(_unary, (standard.floor, standard.isfinite, standard.isinf, standard.isnan))
@@ -143,14 +145,14 @@ minimum = _binary(_ordered(standard.minimum, ops.logical_and), "minimum", standa
 
 def imag(x: AnyArray, /) -> Array:
     """The imaginary part; zeros of real numbers."""
-    one = as_array(x)
-    return ops.imaginary(one) if one.dtype.kind == "complex" else ops.fill_like(one, 0)
+    array = as_array(x)
+    return ops.imaginary(array) if array.dtype.kind == "complex" else ops.fill_like(array, 0)
 
 
 def round(x: AnyArray, decimals: int = 0) -> Array:
     """The nearest number of so many decimals, halves to even."""
-    one = as_array(x)
-    return standard.round(one) if one.dtype.kind == "complex" and not decimals else one.round(decimals)
+    array = as_array(x)
+    return standard.round(array) if array.dtype.kind == "complex" and not decimals else array.round(decimals)
 
 
 # ---- what the projects have besides
@@ -216,7 +218,7 @@ deg2rad = _continuous(lambda x: x * DEGREE, "deg2rad", "x · π / 180")
 rad2deg = _continuous(lambda x: x * (1.0 / DEGREE), "rad2deg", "x · 180 / π")
 sinc = _continuous(_sinc, "sinc", "sin(π x) / (π x), and 1 at 0")
 erf, erfc = _continuous(ops.erf), _continuous(ops.erfc)
-sigmoid, relu, gelu, softplus = (_continuous(one) for one in (ops.sigmoid, ops.relu, ops.gelu, ops.softplus))
+sigmoid, relu, gelu, softplus = (_continuous(value) for value in (ops.sigmoid, ops.relu, ops.gelu, ops.softplus))
 logit = _continuous(lambda x: ops.log(x) - ops.log1p(-x), "logit", "ln(x / (1 - x))")
 stop_gradient = _unary(ops.stop_gradient)
 angle = _continuous(_angle, "angle", "the angle of a complex number; 0 or π of real ones")
@@ -242,22 +244,22 @@ def divmod(x1: AnyArray, x2: AnyArray, /) -> tuple[Array, Array]:
 
 def clip(x: AnyArray, min: AnyArray | None = None, max: AnyArray | None = None) -> Array:
     """min(max(x, min), max), broadcast; None is no bound."""
-    found = as_array(x)
+    result = as_array(x)
     if min is not None:
-        found = maximum(found, min)
-    return found.twin() if max is None and found is x else found if max is None else minimum(found, max)
+        result = maximum(result, min)
+    return result.twin() if max is None and result is x else result if max is None else minimum(result, max)
 
 
 def nan_to_num(x: AnyArray, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
     """nan as `nan`, and infinities as these numbers: the largest and smallest of the element type where None."""
-    one = as_array(x)
-    if not one.dtype.is_float:
-        return one.twin()
-    limit = finfo(one).max
+    array = as_array(x)
+    if not array.dtype.is_float:
+        return array.twin()
+    limit = finfo(array).max
     high, low = (limit if posinf is None else posinf), (-limit if neginf is None else neginf)
-    found = ops.where(standard.isnan(one), ops.scalar_like(one, nan), one)
-    found = ops.where(isposinf(one), ops.scalar_like(one, high), found)
-    return ops.where(isneginf(one), ops.scalar_like(one, low), found)
+    result = ops.where(standard.isnan(array), ops.scalar_like(array, nan), array)
+    result = ops.where(isposinf(array), ops.scalar_like(array, high), result)
+    return ops.where(isneginf(array), ops.scalar_like(array, low), result)
 
 
 def lerp(start: AnyArray, end: AnyArray, weight: AnyArray) -> Array:

@@ -23,8 +23,8 @@ PLANE = (-2, -1)
 
 
 def _complex(x: AnyArray) -> Array:
-    one = continuous(as_array(x))
-    return one if one.dtype.kind == "complex" else ops.cast(one, C128 if one.dtype is F64 else C64)
+    array = continuous(as_array(x))
+    return array if array.dtype.kind == "complex" else ops.cast(array, C128 if array.dtype is F64 else C64)
 
 
 def _real(x: AnyArray) -> Array:

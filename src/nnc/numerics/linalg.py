@@ -80,8 +80,8 @@ def pinv(x: AnyArray, rtol: float | None = None) -> Array:
 
 def solve(a: AnyArray, b: AnyArray) -> Array:
     """x with a @ x = b; b of one axis is one column."""
-    one, other = pair(a, b)
-    return standard.solve(continuous(one), continuous(other))
+    array, other = pair(a, b)
+    return standard.solve(continuous(array), continuous(other))
 
 
 def qr(x: AnyArray, mode: str = "reduced") -> standard.OrthogonalTriangular:
@@ -116,54 +116,54 @@ def matrix_norm(x: AnyArray, ord: float | str = "fro", keepdims: bool = False) -
 
 def vector_norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False) -> Array:
     """(sum of |x|^ord)^(1 / ord) over the axes; the count of what is not 0, and extrema, for 0 and ±∞."""
-    one = _matrix(x)
-    axes = None if axis is None else normalize_axes("vector_norm", axis, one.ndim)
-    return standard.vector_norm(one, axis=axes, keepdims=keepdims, ord=ord)
+    array = _matrix(x)
+    axes = None if axis is None else normalize_axes("vector_norm", axis, array.ndim)
+    return standard.vector_norm(array, axis=axes, keepdims=keepdims, ord=ord)
 
 
 def norm(x: AnyArray, ord: float | str | None = None, axis: Axes = None, keepdims: bool = False) -> Array:
     """The norm of a vector along one axis, of matrices along two; without `ord` the root of the sum of squares."""
-    one = _matrix(x)
+    array = _matrix(x)
     if ord is None:
-        return vector_norm(one, 2, axis, keepdims)
-    axes = tuple(range(one.ndim)) if axis is None else normalize_axes("norm", axis, one.ndim)
+        return vector_norm(array, 2, axis, keepdims)
+    axes = tuple(range(array.ndim)) if axis is None else normalize_axes("norm", axis, array.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise AttributeValueError("norm", got=f"ord={ord!r} of vectors", need="a number")
-        return vector_norm(one, ord, axes, keepdims)
+        return vector_norm(array, ord, axes, keepdims)
     if len(axes) != 2:
-        raise ShapeError("norm", got=f"{one.spec}, ord={ord!r}", need="one axis or two", fix="name the axis")
+        raise ShapeError("norm", got=f"{array.spec}, ord={ord!r}", need="one axis or two", fix="name the axis")
     named = axes if axis is None or isinstance(axis, int) else tuple(axis)
-    first, second = (normalize_axes("norm", each, one.ndim)[0] for each in named)
-    rest = [place for place in range(one.ndim) if place not in (first, second)]
-    found = standard.matrix_norm(ops.transpose(one, (*rest, first, second)), ord=ord)
-    kept = tuple(1 if place in (first, second) else size for place, size in enumerate(one.shape))
-    return found.reshape(kept) if keepdims else found
+    first, second = (normalize_axes("norm", each, array.ndim)[0] for each in named)
+    rest = [place for place in range(array.ndim) if place not in (first, second)]
+    result = standard.matrix_norm(ops.transpose(array, (*rest, first, second)), ord=ord)
+    kept = tuple(1 if place in (first, second) else size for place, size in enumerate(array.shape))
+    return result.reshape(kept) if keepdims else result
 
 
 def cond(x: AnyArray, p: float | str | None = None) -> Array:
     """How many times larger an error of the right side is in the solution, at most: norm(x) · norm(x⁻¹)."""
-    one = _matrix(x)
+    array = _matrix(x)
     if p in (None, 2, -2):
-        values = standard.svdvals(one)
+        values = standard.svdvals(array)
         largest, smallest = values[..., 0], values[..., -1]
         return smallest / largest if p == -2 else largest / smallest
-    return standard.matrix_norm(one, ord=p) * standard.matrix_norm(standard.inv(one), ord=p)
+    return standard.matrix_norm(array, ord=p) * standard.matrix_norm(standard.inv(array), ord=p)
 
 
 def lstsq(a: AnyArray, b: AnyArray, rtol: float | None = None) -> LeastSquares:
     """The x of least norm among those with the least |a @ x - b|, its squared residuals, and rank and values of a."""
-    one, other = (continuous(each) for each in pair(a, b))
-    solution = ops.matmul(standard.pinv(one, rtol=rtol), other)
-    residuals = ops.square(ops.matmul(one, solution) - other).sum(0)
-    values = standard.svdvals(one)
-    least = values[0] * (max(one.shape) * finfo(values.dtype).eps if rtol is None else rtol)
+    array, other = (continuous(each) for each in pair(a, b))
+    solution = ops.matmul(standard.pinv(array, rtol=rtol), other)
+    residuals = ops.square(ops.matmul(array, solution) - other).sum(0)
+    values = standard.svdvals(array)
+    least = values[0] * (max(array.shape) * finfo(values.dtype).eps if rtol is None else rtol)
     return LeastSquares(solution, residuals, (values > least).sum(), values)
 
 
 def multi_dot(values: Sequence[AnyArray]) -> Array:
     """The product of all matrices; the pair that shares the largest axis is multiplied first."""
-    chain = [as_array(one) for one in values]
+    chain = [as_array(value) for value in values]
     if not chain:
         raise ShapeError("multi_dot", got="no matrices", need="at least one")
     while len(chain) > 1:

@@ -42,10 +42,10 @@ def select(conditions: Sequence[AnyArray], choices: Sequence[AnyArray], default:
     if len(conditions) != len(choices) or not conditions:
         got = f"{len(conditions)} conditions, {len(choices)} choices"
         raise AttributeValueError("select", got=got, need="one choice for each condition")
-    found = pair(choices[0], default)[1]
+    result = pair(choices[0], default)[1]
     for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
-        found = ops.where(ops.cast(as_array(condition), BOOL), *pair(choice, found))
-    return found
+        result = ops.where(ops.cast(as_array(condition), BOOL), *pair(choice, result))
+    return result
 
 
 def sort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
@@ -69,11 +69,11 @@ def argpartition(x: AnyArray, kth: int, axis: int | None = -1) -> Array:
 
 
 def _partitioned(subject: str, x: AnyArray, kth: int, axis: int | None) -> Array:
-    one = as_array(x)
-    size = one.size if axis is None else one.shape[place_of(subject, axis, one.ndim)]
+    array = as_array(x)
+    size = array.size if axis is None else array.shape[place_of(subject, axis, array.ndim)]
     if not -size <= kth < size:
         raise AttributeValueError(subject, got=f"kth={kth} of {size}", need=f"-{size} ≤ kth < {size}")
-    return one
+    return array
 
 
 def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyArray | None = None) -> Array:
@@ -92,10 +92,10 @@ def digitize(x: AnyArray, bins: AnyArray, right: bool = False) -> Array:
 
 def take(x: AnyArray, indices: AnyArray, axis: int | None = None) -> Array:
     """The elements at these places along the axis; of all in a row where it is None."""
-    one = as_array(x)
+    array = as_array(x)
     if axis is None:
-        return one.ravel()[_places(indices)]
-    return one[(*(slice(None),) * place_of("take", axis, one.ndim), _places(indices))]
+        return array.ravel()[_places(indices)]
+    return array[(*(slice(None),) * place_of("take", axis, array.ndim), _places(indices))]
 
 
 def _places(indices: AnyArray) -> object:
@@ -104,25 +104,25 @@ def _places(indices: AnyArray) -> object:
 
 def take_along_axis(x: AnyArray, indices: AnyArray, axis: int | None = -1) -> Array:
     """The elements at these places along the axis, for each place along the others."""
-    one, places = as_array(x), as_array(indices)
-    return standard.take_along_axis(one.ravel() if axis is None else one, places, axis=0 if axis is None else axis)
+    array, places = as_array(x), as_array(indices)
+    return standard.take_along_axis(array.ravel() if axis is None else array, places, axis=0 if axis is None else axis)
 
 
 def put_along_axis(x: AnyArray, indices: AnyArray, values: AnyArray, axis: int) -> Array:
     """A new array with the values at these places along the axis."""
-    one, places = as_array(x), as_array(indices)
-    place = place_of("put_along_axis", axis, one.ndim)
-    size = one.shape[place]
+    array, places = as_array(x), as_array(indices)
+    place = place_of("put_along_axis", axis, array.ndim)
+    size = array.shape[place]
     counted = ops.where(places < 0, places + size, places)
-    given = ops.broadcast_to(ops.cast(pair(one, values)[1], one.dtype), places.shape)
-    if one.ndim != places.ndim or any(
-        p != q for axis, (p, q) in enumerate(zip(one.shape, places.shape, strict=True)) if axis != place
+    given = ops.broadcast_to(ops.cast(pair(array, values)[1], array.dtype), places.shape)
+    if array.ndim != places.ndim or any(
+        p != q for axis, (p, q) in enumerate(zip(array.shape, places.shape, strict=True)) if axis != place
     ):
-        raise ShapeError("put_along_axis", got=f"{one.spec}, {places.spec}", need=f"one shape but along axis {place}")
+        raise ShapeError("put_along_axis", got=f"{array.spec}, {places.spec}", need=f"one shape but along axis {place}")
     ones = ops.fill_like(given, 1) if given.dtype is not BOOL else given
     marks = ops.scatter_along(ops.cast(ones, I64) * 0 + 1, counted, place, size)
     total = ops.scatter_along(given, counted, place, size)
-    return ops.where(marks > 0, total, one)
+    return ops.where(marks > 0, total, array)
 
 
 def nonzero(x: AnyArray) -> tuple[Array, ...]:
@@ -137,8 +137,8 @@ def flatnonzero(x: AnyArray) -> Array:
 
 def argwhere(x: AnyArray) -> Array:
     """The index of each element that is not 0, one in each row."""
-    one = as_array(x)
-    return lifted(one, np.argwhere(one.numpy()))
+    array = as_array(x)
+    return lifted(array, np.argwhere(array.numpy()))
 
 
 def compress(condition: AnyArray, x: AnyArray, axis: int | None = None) -> Array:
@@ -153,11 +153,11 @@ def extract(condition: AnyArray, x: AnyArray) -> Array:
 
 def unravel_index(indices: AnyArray, shape: Sizes) -> tuple[Array, ...]:
     """The index along each axis of places in row-major order."""
-    rest, found = as_array(indices), list[Array]()
+    rest, result = as_array(indices), list[Array]()
     for size in reversed(sizes_of(shape)):
-        found.insert(0, rest % size)
+        result.insert(0, rest % size)
         rest = rest // size
-    return tuple(found)
+    return tuple(result)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
@@ -172,11 +172,11 @@ def unique(
     x: AnyArray, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
 ) -> Array | tuple[Array, ...]:
     """The elements of x, each once and in order, and as asked where each is first, which one each is, and how often."""
-    one = as_array(x).ravel()
-    _, first, inverse, counts = np.unique(one.numpy(), True, True, True)
+    array = as_array(x).ravel()
+    _, first, inverse, counts = np.unique(array.numpy(), True, True, True)
     asked = ((return_index, first), (return_inverse, inverse.reshape(as_array(x).shape)), (return_counts, counts))
-    values = ops.index_select(one, lifted(one, first.astype(np.int64)))
-    rest = [lifted(one, found.astype(np.int64)) for wanted, found in asked if wanted]
+    values = ops.index_select(array, lifted(array, first.astype(np.int64)))
+    rest = [lifted(array, result.astype(np.int64)) for wanted, result in asked if wanted]
     return (values, *rest) if rest else values
 
 
@@ -187,32 +187,32 @@ def isin(x: AnyArray, values: AnyArray, *, invert: bool = False) -> Array:
 
 def union1d(x1: AnyArray, x2: AnyArray) -> Array:
     """What is in one of the two, each once and in order."""
-    one, other = (each.ravel() for each in pair(x1, x2))
-    found = unique(ops.concatenate([one, other]))
-    assert isinstance(found, Array)
-    return found
+    array, other = (each.ravel() for each in pair(x1, x2))
+    result = unique(ops.concatenate([array, other]))
+    assert isinstance(result, Array)
+    return result
 
 
 def intersect1d(x1: AnyArray, x2: AnyArray) -> Array:
     """What is in both, each once and in order."""
-    found = unique(x1)
-    assert isinstance(found, Array)
-    return compress(isin(found, x2), found)
+    result = unique(x1)
+    assert isinstance(result, Array)
+    return compress(isin(result, x2), result)
 
 
 def setdiff1d(x1: AnyArray, x2: AnyArray) -> Array:
     """What is in the first alone, each once and in order."""
-    found = unique(x1)
-    assert isinstance(found, Array)
-    return compress(isin(found, x2, invert=True), found)
+    result = unique(x1)
+    assert isinstance(result, Array)
+    return compress(isin(result, x2, invert=True), result)
 
 
 def bincount(x: AnyArray, weights: AnyArray | None = None, minlength: int = 0, length: int | None = None) -> Array:
     """How often each integer from 0 on is in x, or the sum of its weights; those below `length` where that is known."""
-    one = as_array(x).ravel()
-    if one.dtype.kind not in ("int", "uint", "bool"):
-        raise AttributeValueError("bincount", got=str(one.spec), need="integers of 0 or more")
-    places = ops.cast(one, I64)
+    array = as_array(x).ravel()
+    if array.dtype.kind not in ("int", "uint", "bool"):
+        raise AttributeValueError("bincount", got=str(array.spec), need="integers of 0 or more")
+    places = ops.cast(array, I64)
     if length is None:
         known = places.numpy()
         if known.size and known.min() < 0:
@@ -232,39 +232,39 @@ def histogram(
     density: bool = False,
 ) -> tuple[Array, Array]:
     """How many elements are in each bin, or their weights, and the edges; the last bin has its upper edge too."""
-    one = continuous(as_array(x).ravel())
-    edges = histogram_bin_edges(one, bins, range)
+    array = continuous(as_array(x).ravel())
+    edges = histogram_bin_edges(array, bins, range)
     count = edges.shape[0] - 1
-    above = ops.searchsorted(edges, one, right=True)
-    last = ops.equal(one, edges[count])
+    above = ops.searchsorted(edges, array, right=True)
+    last = ops.equal(array, edges[count])
     places = ops.where(last, ops.fill_like(above, count), above) - 1
-    inside = (one >= edges[0]) & (one <= edges[count])
+    inside = (array >= edges[0]) & (array <= edges[count])
     given = ops.fill_like(places, 1) if weights is None else continuous(as_array(weights).ravel())
     safe = ops.where(inside, places, ops.scalar_like(places, 0))
-    found = ops.scatter_along(ops.where(inside, given, ops.scalar_like(given, 0)), safe, 0, count)
+    result = ops.scatter_along(ops.where(inside, given, ops.scalar_like(given, 0)), safe, 0, count)
     if density:
-        shares = ops.cast(found, edges.dtype)
-        found = shares / shares.sum() / (edges[1:] - edges[:-1])
-    return found, edges
+        shares = ops.cast(result, edges.dtype)
+        result = shares / shares.sum() / (edges[1:] - edges[:-1])
+    return result, edges
 
 
 def histogram_bin_edges(
     x: AnyArray, bins: int | Sequence[float] | AnyArray = 10, range: tuple[float, float] | None = None
 ) -> Array:
     """The edges of the bins: those given, or of so many equal ones from the smallest to the largest element."""
-    one = continuous(as_array(x).ravel())
+    array = continuous(as_array(x).ravel())
     if not isinstance(bins, int):
-        return ops.cast(as_array(bins), one.dtype)
+        return ops.cast(as_array(bins), array.dtype)
     if bins < 1:
         raise AttributeValueError("histogram", got=f"{bins} bins", need="at least one")
     if range is not None:
-        low, high = (ops.scalar_like(one, float(end)) for end in range)
-    elif one.size:
-        low, high = one.min(), one.max()
+        low, high = (ops.scalar_like(array, float(end)) for end in range)
+    elif array.size:
+        low, high = array.min(), array.max()
     else:
-        low, high = ops.scalar_like(one, 0.0), ops.scalar_like(one, 1.0)
+        low, high = ops.scalar_like(array, 0.0), ops.scalar_like(array, 1.0)
     flat = ops.equal(low, high)
     low, high = ops.where(flat, low - 0.5, low), ops.where(flat, high + 0.5, high)
-    steps = lifted(one, np.arange(bins + 1).astype(one.dtype.numpy))
+    steps = lifted(array, np.arange(bins + 1).astype(array.dtype.numpy))
     inner = low + (high - low) / bins * steps
     return ops.concatenate([inner[:bins], high.reshape((1,))], 0)

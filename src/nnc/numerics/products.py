@@ -61,7 +61,7 @@ def tensordot(x1: AnyArray, x2: AnyArray, axes: int | tuple[Sequence[int], Seque
     a, b = pair(x1, x2)
     if isinstance(axes, int):
         return standard.tensordot(a, b, axes=axes)
-    left, right = ((one,) if isinstance(one, int) else tuple(one) for one in axes)
+    left, right = ((value,) if isinstance(value, int) else tuple(value) for value in axes)
     return standard.tensordot(a, b, axes=(left, right))
 
 
@@ -74,7 +74,7 @@ def kron(x1: AnyArray, x2: AnyArray) -> Array:
     """Each element of x1 times all of x2, side by side."""
     a, b = pair(x1, x2)
     rank = max(a.ndim, b.ndim)
-    first, second = (one.reshape((*(1,) * (rank - one.ndim), *one.shape)) for one in (a, b))
+    first, second = (value.reshape((*(1,) * (rank - value.ndim), *value.shape)) for value in (a, b))
     wide = first.reshape([part for size in first.shape for part in (size, 1)])
     other = second.reshape([part for size in second.shape for part in (1, size)])
     shape = [p * q for p, q in zip(first.shape, second.shape, strict=True)]
@@ -89,17 +89,17 @@ def trace(x: AnyArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
 def addmm(c: AnyArray, a: AnyArray, b: AnyArray, alpha: float = 1.0, beta: float = 1.0) -> Array:
     """beta · c + alpha · (a @ b)"""
     product = matmul(a, b)
-    one, other = pair(product if alpha == 1 else product * alpha, c)
-    return one + (other if beta == 1 else other * beta)
+    array, other = pair(product if alpha == 1 else product * alpha, c)
+    return array + (other if beta == 1 else other * beta)
 
 
 def polyval(coefficients: AnyArray, x: AnyArray) -> Array:
     """c[0] · x^(n - 1) + … + c[n - 1], by Horner's rule."""
     factors, at = pair(coefficients, x)
-    found = ops.fill_like(at, 0)
+    result = ops.fill_like(at, 0)
     for row in range(factors.shape[0]):
-        found = found * at + factors[row]
-    return found
+        result = result * at + factors[row]
+    return result
 
 
 def einsum(equation: str, *values: AnyArray) -> Array:
@@ -120,10 +120,10 @@ def _written_out(equation: str, values: Sequence[Array]) -> tuple[list[str], str
         got = f"{equation!r} for {len(values)} arrays"
         raise AttributeValueError("einsum", got=got, need="a term for each array")
     spare = "".join(letter for letter in string.ascii_letters if letter not in equation)
-    counts = [one.ndim - len(term.replace("...", "")) for one, term in zip(values, terms, strict=True)]
+    counts = [value.ndim - len(term.replace("...", "")) for value, term in zip(values, terms, strict=True)]
     most = max((count for count, term in zip(counts, terms, strict=True) if "..." in term), default=0)
     if min(counts) < 0 or most > len(spare):
-        got = f"{equation!r} for {', '.join(str(one.spec) for one in values)}"
+        got = f"{equation!r} for {', '.join(str(value.spec) for value in values)}"
         raise AttributeValueError("einsum", got=got, need="a letter for each axis")
     rest = spare[:most]
     full = [
@@ -132,7 +132,7 @@ def _written_out(equation: str, values: Sequence[Array]) -> tuple[list[str], str
     if arrow:
         return full, result.replace("...", rest)
     letters = "".join(terms).replace("...", "")
-    return full, rest + "".join(sorted(one for one in set(letters) if letters.count(one) == 1))
+    return full, rest + "".join(sorted(value for value in set(letters) if letters.count(value) == 1))
 
 
 mm = bmm = matmul

@@ -40,8 +40,8 @@ def prod(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepd
 
 def mean(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
     """The mean over the axes; nan of no elements."""
-    one = as_array(x)
-    return (one if dtype is None else one.astype(dtype)).mean(axis, keepdims=keepdims)
+    array = as_array(x)
+    return (array if dtype is None else array.astype(dtype)).mean(axis, keepdims=keepdims)
 
 
 def var(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
@@ -101,18 +101,18 @@ def logsumexp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
 
 def average(x: AnyArray, axis: Axes = None, weights: AnyArray | None = None, keepdims: bool = False) -> Array:
     """The mean with weights of the shape of x, or of its one axis."""
-    one = as_array(x)
+    array = as_array(x)
     if weights is None:
-        return one.mean(axis, keepdims=keepdims)
+        return array.mean(axis, keepdims=keepdims)
     given = continuous(as_array(weights))
-    if given.shape != one.shape:
+    if given.shape != array.shape:
         if not isinstance(axis, int) or given.ndim != 1:
-            got = f"{one.spec}, weights {given.spec}"
+            got = f"{array.spec}, weights {given.spec}"
             raise ShapeError("average", got=got, need="weights of the shape of x, or one for each place of one axis")
-        place = place_of("average", axis, one.ndim)
-        given = given.reshape((*(1,) * place, -1, *(1,) * (one.ndim - place - 1)))
-    total = ops.broadcast_to(given, one.shape).sum(axis, keepdims=keepdims)
-    return (one * given).sum(axis, keepdims=keepdims) / total
+        place = place_of("average", axis, array.ndim)
+        given = given.reshape((*(1,) * place, -1, *(1,) * (array.ndim - place - 1)))
+    total = ops.broadcast_to(given, array.shape).sum(axis, keepdims=keepdims)
+    return (array * given).sum(axis, keepdims=keepdims) / total
 
 
 # ---- order statistics
@@ -143,12 +143,12 @@ def quantile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "line
     places = shares.reshape(-1) * (size - 1)
     low, share = _between(places, method)
     high = np.minimum(low + 1, size - 1)
-    first, second = (ops.index_select(ordered, lifted(rows, one), rows.ndim - 1) for one in (low, high))
+    first, second = (ops.index_select(ordered, lifted(rows, value), rows.ndim - 1) for value in (low, high))
     weight = lifted(rows, share.astype(rows.dtype.numpy))
-    found = _mixed(first, second, weight)
+    result = _mixed(first, second, weight)
     last = ops.slice_axis(ordered, rows.ndim - 1, size - 1, size)
-    found = ops.where(ops.is_nan(last), last, found)
-    return _fronted(found, shares.shape, kept if keepdims else None)
+    result = ops.where(ops.is_nan(last), last, result)
+    return _fronted(result, shares.shape, kept if keepdims else None)
 
 
 def _mixed(first: Array, second: Array, weight: Array) -> Array:
@@ -187,19 +187,19 @@ def _shares(q: AnyArray) -> np.ndarray:
 
 def _rows(x: AnyArray, axis: Axes) -> tuple[Array, tuple[int, ...]]:
     """The axes as the last one, and the shape with ones in their place."""
-    one = continuous(as_array(x))
-    axes = normalize_axes("quantile", axis, one.ndim)
-    rest = [place for place in range(one.ndim) if place not in axes]
-    turned = ops.transpose(one, (*rest, *axes)) if one.ndim else one
-    count = int(np.prod([one.shape[place] for place in axes], dtype=np.int64))
-    kept = tuple(1 if place in axes else size for place, size in enumerate(one.shape))
-    return turned.reshape((*(one.shape[place] for place in rest), count)), kept
+    array = continuous(as_array(x))
+    axes = normalize_axes("quantile", axis, array.ndim)
+    rest = [place for place in range(array.ndim) if place not in axes]
+    turned = ops.transpose(array, (*rest, *axes)) if array.ndim else array
+    count = int(np.prod([array.shape[place] for place in axes], dtype=np.int64))
+    kept = tuple(1 if place in axes else size for place, size in enumerate(array.shape))
+    return turned.reshape((*(array.shape[place] for place in rest), count)), kept
 
 
-def _fronted(found: Array, shares: tuple[int, ...], kept: tuple[int, ...] | None) -> Array:
+def _fronted(result: Array, shares: tuple[int, ...], kept: tuple[int, ...] | None) -> Array:
     """The last axis first, in the shape of the shares."""
-    rest = found.shape[:-1]
-    turned = ops.transpose(found, (found.ndim - 1, *range(found.ndim - 1)))
+    rest = result.shape[:-1]
+    turned = ops.transpose(result, (result.ndim - 1, *range(result.ndim - 1)))
     return turned.reshape((*shares, *(rest if kept is None else kept)))
 
 
@@ -207,13 +207,13 @@ def _fronted(found: Array, shares: tuple[int, ...], kept: tuple[int, ...] | None
 
 
 def _present(x: AnyArray) -> tuple[Array, Array]:
-    one = continuous(as_array(x))
-    return one, ops.logical_not(ops.is_nan(one))
+    array = continuous(as_array(x))
+    return array, ops.logical_not(ops.is_nan(array))
 
 
 def _without_nan(x: AnyArray, instead: float) -> Array:
-    one, present = _present(x)
-    return ops.where(present, one, ops.scalar_like(one, instead))
+    array, present = _present(x)
+    return ops.where(present, array, ops.scalar_like(array, instead))
 
 
 def nansum(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -233,8 +233,8 @@ def nanmean(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
 
 def nanvar(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
     """The variance of what is not nan."""
-    one, present = _present(x)
-    deviations = ops.where(present, one - nanmean(x, axis, True), ops.scalar_like(one, 0.0))
+    array, present = _present(x)
+    deviations = ops.where(present, array - nanmean(x, axis, True), ops.scalar_like(array, 0.0))
     return ops.square(deviations).sum(axis, keepdims=keepdims) / (present.sum(axis, keepdims=keepdims) - correction)
 
 
@@ -253,9 +253,9 @@ def nanmin(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
     return _known(_without_nan(x, np.inf).min(axis, keepdims=keepdims), x, axis, keepdims)
 
 
-def _known(found: Array, x: AnyArray, axis: Axes, keepdims: bool) -> Array:
+def _known(result: Array, x: AnyArray, axis: Axes, keepdims: bool) -> Array:
     """nan where all were."""
-    return ops.where(_present(x)[1].any(axis, keepdims=keepdims), found, ops.fill_like(found, np.nan))
+    return ops.where(_present(x)[1].any(axis, keepdims=keepdims), result, ops.fill_like(result, np.nan))
 
 
 def nanmedian(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -273,7 +273,7 @@ def nanquantile(x: AnyArray, q: float, axis: Axes = None, keepdims: bool = False
     place = ops.cast(last, F64) * float(share)
     low = ops.cast(ops.floor(place), I64)
     high = ops.minimum(low + 1, last)
-    first, second = (ops.gather(ordered, one, rows.ndim - 1) for one in (low, high))
+    first, second = (ops.gather(ordered, value, rows.ndim - 1) for value in (low, high))
     weight = ops.cast(place - ops.floor(place), rows.dtype)
     return _fronted(_mixed(first, second, weight), (), kept if keepdims else None)
 
@@ -288,46 +288,46 @@ def nanpercentile(x: AnyArray, q: float, axis: Axes = None, keepdims: bool = Fal
 
 def cov(x: AnyArray, y: AnyArray | None = None, rows: bool = True, *, correction: float = 1.0) -> Array:
     """The covariances of variables, which are rows (columns without `rows`) of observations."""
-    one = _variables(x, rows)
+    array = _variables(x, rows)
     if y is not None:
-        one = ops.concatenate([one, _variables(y, rows)], 0)
-    deviations = one - one.mean(1, keepdims=True)
-    found = ops.matmul(deviations, ops.conjugate(deviations.T)) / (one.shape[1] - correction)
-    return found.reshape(()) if found.shape == (1, 1) else found
+        array = ops.concatenate([array, _variables(y, rows)], 0)
+    deviations = array - array.mean(1, keepdims=True)
+    result = ops.matmul(deviations, ops.conjugate(deviations.T)) / (array.shape[1] - correction)
+    return result.reshape(()) if result.shape == (1, 1) else result
 
 
 def _variables(x: AnyArray, rows: bool) -> Array:
-    one = continuous(as_array(x))
-    if one.ndim > 2:
-        raise ShapeError("cov", got=str(one.spec), need="a vector or a matrix")
-    table = one.reshape((1, -1)) if one.ndim < 2 else one
-    return table if rows or one.ndim < 2 else table.T
+    array = continuous(as_array(x))
+    if array.ndim > 2:
+        raise ShapeError("cov", got=str(array.spec), need="a vector or a matrix")
+    table = array.reshape((1, -1)) if array.ndim < 2 else array
+    return table if rows or array.ndim < 2 else table.T
 
 
 def corrcoef(x: AnyArray, y: AnyArray | None = None, rows: bool = True) -> Array:
     """Covariances divided by both deviations."""
-    found = cov(x, y, rows)
-    if not found.ndim:
-        return found / found
-    deviations = ops.sqrt(ops.real(ops.einsum("ii->i", found)))
-    return found / (deviations.expand_dims(1) * deviations)
+    result = cov(x, y, rows)
+    if not result.ndim:
+        return result / result
+    deviations = ops.sqrt(ops.real(ops.einsum("ii->i", result)))
+    return result / (deviations.expand_dims(1) * deviations)
 
 
 def softmax(x: AnyArray, axis: int = -1) -> Array:
     """e^x / sum of e^x along the axis."""
-    one = continuous(as_array(x))
-    return _last_axis(ops.softmax, one, axis)
+    array = continuous(as_array(x))
+    return _last_axis(ops.softmax, array, axis)
 
 
 def log_softmax(x: AnyArray, axis: int = -1) -> Array:
     """x - logsumexp(x) along the axis."""
-    one = continuous(as_array(x))
-    return _last_axis(ops.log_softmax, one, axis)
+    array = continuous(as_array(x))
+    return _last_axis(ops.log_softmax, array, axis)
 
 
-def _last_axis(rule: Callable[[Array], Array], one: Array, axis: int) -> Array:
-    place = place_of("softmax", axis, one.ndim)
-    turned = one.swapaxes(place, -1)
+def _last_axis(rule: Callable[[Array], Array], array: Array, axis: int) -> Array:
+    place = place_of("softmax", axis, array.ndim)
+    turned = array.swapaxes(place, -1)
     return rule(turned).swapaxes(place, -1)
 
 

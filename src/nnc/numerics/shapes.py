@@ -46,9 +46,9 @@ def flatten(x: AnyArray, start: int = 0, end: int = -1) -> Array:
 
 def unflatten(x: AnyArray, axis: int, shape: Sequence[int]) -> Array:
     """One axis as several of these sizes."""
-    one = as_array(x)
-    place = place_of("unflatten", axis, one.ndim)
-    return one.reshape((*one.shape[:place], *shape, *one.shape[place + 1 :]))
+    array = as_array(x)
+    place = place_of("unflatten", axis, array.ndim)
+    return array.reshape((*array.shape[:place], *shape, *array.shape[place + 1 :]))
 
 
 def transpose(x: AnyArray, *axes: int | Iterable[int]) -> Array:
@@ -92,12 +92,12 @@ def expand_dims(x: AnyArray, axis: Places) -> Array:
 
 def atleast_1d(*values: AnyArray) -> Array | list[Array]:
     """Each with at least one axis."""
-    return _each([one if one.ndim else one.reshape((1,)) for one in arrays(values)])
+    return _each([array if array.ndim else array.reshape((1,)) for array in arrays(values)])
 
 
 def atleast_2d(*values: AnyArray) -> Array | list[Array]:
     """Each with at least two axes, new ones in front."""
-    return _each([_with_two(one) for one in arrays(values)])
+    return _each([_with_two(array) for array in arrays(values)])
 
 
 def _with_two(x: Array) -> Array:
@@ -106,15 +106,15 @@ def _with_two(x: Array) -> Array:
 
 def atleast_3d(*values: AnyArray) -> Array | list[Array]:
     """Each with at least three axes; of a matrix the new one is the last."""
-    return _each([_with_three(one) for one in arrays(values)])
+    return _each([_with_three(array) for array in arrays(values)])
 
 
 def _with_three(x: Array) -> Array:
     return x if x.ndim >= 3 else x.reshape((*x.shape, 1)) if x.ndim == 2 else x.reshape((1, -1, 1))
 
 
-def _each(found: list[Array]) -> Array | list[Array]:
-    return found[0] if len(found) == 1 else found
+def _each(result: list[Array]) -> Array | list[Array]:
+    return result[0] if len(result) == 1 else result
 
 
 def broadcast_to(x: AnyArray, shape: Sizes) -> Array:
@@ -125,8 +125,8 @@ def broadcast_to(x: AnyArray, shape: Sizes) -> Array:
 def broadcast_arrays(*values: AnyArray) -> list[Array]:
     """All in the shape that they have together."""
     given = arrays(values)
-    shape = shape_of_all("broadcast_arrays", *(one.shape for one in given))
-    return [ops.broadcast_to(one, shape) for one in given]
+    shape = shape_of_all("broadcast_arrays", *(array.shape for array in given))
+    return [ops.broadcast_to(array, shape) for array in given]
 
 
 def broadcast_shapes(*shapes: Sizes) -> tuple[int, ...]:
@@ -141,7 +141,7 @@ def concatenate(values: Sequence[AnyArray], axis: int | None = 0) -> Array:
     """The arrays one behind another; flat where axis is None."""
     given = met(values)
     if axis is None:
-        return ops.concatenate([one.reshape(-1) for one in given])
+        return ops.concatenate([array.reshape(-1) for array in given])
     return ops.concatenate(given, place_of("concatenate", axis, given[0].ndim))
 
 
@@ -152,23 +152,23 @@ def stack(values: Sequence[AnyArray], axis: int = 0) -> Array:
 
 def vstack(values: Sequence[AnyArray]) -> Array:
     """The arrays below one another; vectors are rows."""
-    return concatenate([_with_two(one) for one in arrays(values)])
+    return concatenate([_with_two(array) for array in arrays(values)])
 
 
 def hstack(values: Sequence[AnyArray]) -> Array:
     """The arrays beside one another."""
-    given = [one if one.ndim else one.reshape((1,)) for one in arrays(values)]
+    given = [array if array.ndim else array.reshape((1,)) for array in arrays(values)]
     return concatenate(given, 0 if given and given[0].ndim == 1 else 1)
 
 
 def dstack(values: Sequence[AnyArray]) -> Array:
     """The arrays behind one another along the third axis."""
-    return concatenate([_with_three(one) for one in arrays(values)], 2)
+    return concatenate([_with_three(array) for array in arrays(values)], 2)
 
 
 def column_stack(values: Sequence[AnyArray]) -> Array:
     """Vectors as columns, and matrices, beside one another."""
-    return concatenate([one if one.ndim >= 2 else one.reshape((-1, 1)) for one in arrays(values)], 1)
+    return concatenate([array if array.ndim >= 2 else array.reshape((-1, 1)) for array in arrays(values)], 1)
 
 
 def append(x: AnyArray, values: AnyArray, axis: int | None = None) -> Array:
@@ -183,20 +183,20 @@ def unstack(x: AnyArray, axis: int = 0) -> tuple[Array, ...]:
 
 def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]:
     """So many equal parts along the axis, or parts that begin at these places."""
-    one = as_array(x)
-    place = place_of("split", axis, one.ndim)
-    if isinstance(parts, int) and (parts < 1 or one.shape[place] % parts):
-        got = f"{one.spec} along axis {place} in {parts} parts"
+    array = as_array(x)
+    place = place_of("split", axis, array.ndim)
+    if isinstance(parts, int) and (parts < 1 or array.shape[place] % parts):
+        got = f"{array.spec} along axis {place} in {parts} parts"
         fix = "array_split() makes parts of two sizes"
         raise ShapeError("split", got=got, need="parts that divide the size", fix=fix)
-    return array_split(one, parts, place)
+    return array_split(array, parts, place)
 
 
 def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]:
     """As `split`, where the first parts are longer by one if need be."""
-    one = as_array(x)
-    place = place_of("array_split", axis, one.ndim)
-    size = one.shape[place]
+    array = as_array(x)
+    place = place_of("array_split", axis, array.ndim)
+    size = array.shape[place]
     if isinstance(parts, int):
         if parts < 1:
             raise AttributeValueError("array_split", got=f"{parts} parts", need="at least one")
@@ -205,23 +205,23 @@ def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[
     else:
         starts = [slice(None, int(end)).indices(size)[1] for end in parts]
         ends = [0, *starts, size]
-    return [ops.slice_axis(one, place, start, max(start, end)) for start, end in pairwise(ends)]
+    return [ops.slice_axis(array, place, start, max(start, end)) for start, end in pairwise(ends)]
 
 
 def chunk(x: AnyArray, chunks: int, axis: int = 0) -> list[Array]:
     """At most so many parts along the axis, all but the last of one length, as PyTorch has it."""
-    one = as_array(x)
-    size = one.shape[place_of("chunk", axis, one.ndim)]
+    array = as_array(x)
+    size = array.shape[place_of("chunk", axis, array.ndim)]
     if chunks < 1:
         raise AttributeValueError("chunk", got=f"{chunks} parts", need="at least one")
     length = max(-(-size // chunks), 1)
-    return array_split(one, list(range(length, size, length)), axis)
+    return array_split(array, list(range(length, size, length)), axis)
 
 
 def hsplit(x: AnyArray, parts: int | Sequence[int]) -> list[Array]:
     """`split` along the second axis; of a vector along its one."""
-    one = as_array(x)
-    return split(one, parts, 0 if one.ndim == 1 else 1)
+    array = as_array(x)
+    return split(array, parts, 0 if array.ndim == 1 else 1)
 
 
 def vsplit(x: AnyArray, parts: int | Sequence[int]) -> list[Array]:
@@ -239,8 +239,8 @@ def dsplit(x: AnyArray, parts: int | Sequence[int]) -> list[Array]:
 
 def flip(x: AnyArray, axis: Axes = None) -> Array:
     """The elements in reverse order along the axes, all when None."""
-    one = as_array(x)
-    return standard.flip(one, axis=axis if axis is None or isinstance(axis, int) else tuple(axis))
+    array = as_array(x)
+    return standard.flip(array, axis=axis if axis is None or isinstance(axis, int) else tuple(axis))
 
 
 def fliplr(x: AnyArray) -> Array:
@@ -255,16 +255,16 @@ def flipud(x: AnyArray) -> Array:
 
 def rot90(x: AnyArray, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k quarters, from the first of the two axes towards the second."""
-    one = as_array(x)
-    first, second = (place_of("rot90", each, one.ndim) for each in axes)
+    array = as_array(x)
+    first, second = (place_of("rot90", each, array.ndim) for each in axes)
     if first == second:
         raise AttributeValueError("rot90", got=f"axes {axes}", need="two axes")
     turns = k % 4
     if turns == 2:
-        return flip(one, (first, second))
+        return flip(array, (first, second))
     if turns == 1:
-        return flip(one, second).swapaxes(first, second)
-    return flip(one.swapaxes(first, second), second) if turns else one.twin()
+        return flip(array, second).swapaxes(first, second)
+    return flip(array.swapaxes(first, second), second) if turns else array.twin()
 
 
 def roll(x: AnyArray, shift: Places, axis: Places | None = None) -> Array:
@@ -279,10 +279,10 @@ def tile(x: AnyArray, repetitions: Places) -> Array:
 
 def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Array:
     """Each element so many times; of all in a row where axis is None."""
-    one = as_array(x)
+    array = as_array(x)
     if isinstance(repeats, int):
-        return one.repeat(repeats, axis)
-    return standard.repeat(one, as_array(repeats), axis=axis)
+        return array.repeat(repeats, axis)
+    return standard.repeat(array, as_array(repeats), axis=axis)
 
 
 def pad(
@@ -292,17 +292,17 @@ def pad(
     constant_values: float = 0,
 ) -> Array:
     """x with a border: one width, (before, after) for all axes, or for each axis; of a number, or of what is inside."""
-    one = as_array(x)
-    before, after = np.broadcast_to(np.asarray(width, np.int64), (one.ndim, 2)).T.tolist() if one.ndim else ([], [])
+    array = as_array(x)
+    before, after = np.broadcast_to(np.asarray(width, np.int64), (array.ndim, 2)).T.tolist() if array.ndim else ([], [])
     if min((*before, *after), default=0) < 0:
         raise AttributeValueError("pad", got=f"width {width}", need="0 or more")
     if mode == "constant":
-        return _bordered(one, before, after, constant_values)
+        return _bordered(array, before, after, constant_values)
     for axis, (left, right) in enumerate(zip(before, after, strict=True)):
         if left or right:
-            places = np.pad(np.arange(one.shape[axis]), (left, right), mode)
-            one = ops.index_select(one, lifted(one, places), axis)
-    return one
+            places = np.pad(np.arange(array.shape[axis]), (left, right), mode)
+            array = ops.index_select(array, lifted(array, places), axis)
+    return array
 
 
 def _bordered(x: Array, before: Sequence[int], after: Sequence[int], value: float) -> Array:

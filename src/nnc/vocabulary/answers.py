@@ -21,7 +21,7 @@ def unknown_name(
         return AttributeError(f"{owner} has no {name!r}")
     fix = forms.get(name, "")
     if not fix:
-        close = get_close_matches(name, [one for one in names() if not one.startswith("_")], n=1)
+        close = get_close_matches(name, [value for value in names() if not value.startswith("_")], n=1)
         fix = f"did you mean {prefix}{close[0]}?" if close else ""
     return UnknownNameError(f"{owner} has no {name!r}", fix=fix)
 
