@@ -364,7 +364,7 @@ class DynamicGraph(Uncopied):
         assert output.place is not None
         nodes = {place for place in leading_to([output.place]) if isinstance(place, RecordedNode)}
         held = [variable for variable in (reference() for reference in self._held.copy()) if variable is not None]
-        leaves = [one for one in held if one.place in nodes and self.is_leaf(one) and one.dtype.is_continuous]
+        leaves = [each for each in held if each.place in nodes and self.is_leaf(each) and each.dtype.is_continuous]
         if not leaves:
             return
         for leaf, gradient in zip(leaves, self.backward([output], leaves, constant=True), strict=True):

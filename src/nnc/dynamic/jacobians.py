@@ -31,7 +31,7 @@ def jacfwd(function: Function) -> Function:
         at = continuous(as_operand(x))
 
         def column(direction: ArrayOperand) -> Any:  # noqa: ANN401  # as above
-            return jvp(lambda one: function(one, *others), (at,), (direction,))[1]
+            return jvp(lambda value: function(value, *others), (at,), (direction,))[1]
 
         columns = vmap(column, out_axes=-1)(_directions(at))
         return columns.reshape((*columns.shape[:-1], *at.shape))
@@ -49,7 +49,7 @@ def jacrev(function: Function) -> Function:
         y = function(at, *others)
 
         def row(weights: ArrayOperand) -> Any:  # noqa: ANN401  # as above
-            return vjp(lambda one: function(one, *others), at)[1](weights)[0]
+            return vjp(lambda value: function(value, *others), at)[1](weights)[0]
 
         rows = vmap(row)(_directions(y))
         return rows.reshape((*y.shape, *at.shape))

@@ -133,10 +133,10 @@ class ArrayMethods(LiftingOperand):
         return rule(x, self._axis("argmax" if largest else "argmin", axis), keepdims=keepdims)
 
     def _axis(self, subject: str, axis: int) -> int:
-        found = normalize_axes(subject, axis, self.spec.rank)
-        if len(found) != 1:
-            raise AttributeValueError(subject, got=f"{len(found)} axes", need="one axis")
-        return found[0]
+        axes = normalize_axes(subject, axis, self.spec.rank)
+        if len(axes) != 1:
+            raise AttributeValueError(subject, got=f"{len(axes)} axes", need="one axis")
+        return axes[0]
 
     # ---- along an axis
 

@@ -126,8 +126,8 @@ class FunctionTrace:
     def accumulate(self, output: TracedValue) -> None:
         """Add the gradient of a scalar to those of all variables that are held and may be trained."""
         leaves = [(number, value) for number, (variable, value) in self.captured.items() if variable.place is not None]
-        found = backward(self.current, [self.symbol(output)], [self.symbol(value) for _, value in leaves])
-        for (number, _), symbol in zip(leaves, found, strict=True):
+        slopes = backward(self.current, [self.symbol(output)], [self.symbol(value) for _, value in leaves])
+        for (number, _), symbol in zip(leaves, slopes, strict=True):
             gradient = self.value(symbol)
             known = self.gradients.get(number)
             self.gradients[number] = gradient if known is None else known + gradient

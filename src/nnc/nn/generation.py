@@ -100,8 +100,8 @@ class RereadingReader:
     def read(self, rows: Sequence[Sequence[int]]) -> Scores:
         self._rows = [list(row) for row in rows]
         kind = self._model.inputs[0].dtype.numpy
-        found = [self._model.predict(np.array([row], kind))[0, -1] for row in self._rows]
-        return np.array(found, np.float64)
+        logits = [self._model.predict(np.array([row], kind))[0, -1] for row in self._rows]
+        return np.array(logits, np.float64)
 
     def follow(self, tokens: Sequence[int]) -> Scores:
         return self.read([[*row, token] for row, token in zip(self._rows, tokens, strict=True)])
@@ -164,15 +164,15 @@ def generate(
     if beams > 1:
         if not choice.greedy:
             raise UsageError("generate", got="beams that draw", need="beams, or temperature, top_k and top_p")
-        found = _search(_reader(model, len(rows) * beams, rows, length, cache=cache), rows, length, beams, ends)
+        written = _search(_reader(model, len(rows) * beams, rows, length, cache=cache), rows, length, beams, ends)
     else:
-        found = [[] for _ in rows]
+        written = [[] for _ in rows]
         generators = [choice.generator(row) for row in range(len(rows))]
         reader = _reader(model, len(rows), rows, length, cache=cache)
         for tokens in _grow(reader, rows, length, choice, ends, generators):
-            for row, token in zip(found, tokens, strict=True):
+            for row, token in zip(written, tokens, strict=True):
                 row.extend(() if token is None else (token,))
-    return found[0] if single else found
+    return written[0] if single else written
 
 
 @checked
@@ -354,5 +354,5 @@ def _tokens_of(model: TokenModel, row: Tokens, place: int) -> list[int]:
 
 
 def _stops(model: TokenModel, stop: Iterable[int]) -> frozenset[int]:
-    found = tuple(stop)
-    return frozenset(_tokens_of(model, found, 0)) if found else frozenset()
+    stops = tuple(stop)
+    return frozenset(_tokens_of(model, stops, 0)) if stops else frozenset()

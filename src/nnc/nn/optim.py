@@ -43,7 +43,12 @@ class StepOptimizer:
         """One update."""
         trained = self._layer.trainable_parameters()
         gradients = {path: variable.grad for path, variable in trained.items()}
-        update_in_place(self.rule, self._layer, {path: one for path, one in gradients.items() if one is not None}, None)
+        update_in_place(
+            self.rule,
+            self._layer,
+            {path: gradient for path, gradient in gradients.items() if gradient is not None},
+            None,
+        )
 
     def zero_grad(self) -> None:
         """Forget all gradients."""

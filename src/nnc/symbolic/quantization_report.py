@@ -50,7 +50,10 @@ class QuantizationReport:
     @property
     def caption(self) -> str:
         """The figures of the whole."""
-        before, after = sum(one.bytes_before for one in self.layers), sum(one.bytes_after for one in self.layers)
+        before, after = (
+            sum(product.bytes_before for product in self.layers),
+            sum(product.bytes_after for product in self.layers),
+        )
         return f"{self.mode}: relative error {self.error:.2g}, weights of products {before:,} -> {after:,} bytes"
 
     def __str__(self) -> str:
@@ -76,26 +79,26 @@ def measure_quantization(
     """Each product of the graph beside its quantized twin, run once on these inputs."""
     products = quantize_products(graph, weights, mode, backend, compare=True)
     sums: list[Symbol] = []
-    for one in products:
-        if one.exact is not None and one.approximate is not None:
-            axes = tuple(range(len(one.shape)))
-            pair = one.exact, subtract(one.approximate, one.exact)
+    for product in products:
+        if product.exact is not None and product.approximate is not None:
+            axes = tuple(range(len(product.shape)))
+            pair = product.exact, subtract(product.approximate, product.exact)
             # Squares of what f32 has go beyond it.
             sums += [reduce_sum(square(cast(y, F64)), axes) for y in pair]
     read = {symbol: value for symbol, value in inputs.items() if graph.readers(symbol.key)}
     compiled = compile(graph, tuple(sums), given=weights, backend=backend) if sums else None
-    found = iter(() if compiled is None else compiled(read, *sums))
+    values = iter(() if compiled is None else compiled(read, *sums))
     return tuple(
         LayerQuantization(
-            one.name,
-            one.op,
-            one.shape,
-            one.bytes_before,
-            one.bytes_after,
-            math.nan if one.skipped else _decibels(float(next(found)), float(next(found))),
-            one.skipped,
+            product.name,
+            product.op,
+            product.shape,
+            product.bytes_before,
+            product.bytes_after,
+            math.nan if product.skipped else _decibels(float(next(values)), float(next(values))),
+            product.skipped,
         )
-        for one in products
+        for product in products
     )
 
 

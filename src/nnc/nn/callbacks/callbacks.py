@@ -163,7 +163,7 @@ class BestCheckpoints(Callback):
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
         value = _figure(row, self._monitor)
-        worse = sum(not better(self._monitor, value, one) for one, _ in self.kept)
+        worse = sum(not better(self._monitor, value, entry) for entry, _ in self.kept)
         if worse >= self._keep or math.isnan(value):
             return
         path = self._folder / f"epoch-{round(row['epoch']):04d}.safetensors"
@@ -171,7 +171,7 @@ class BestCheckpoints(Callback):
         self.kept.insert(worse, (value, path))
         while len(self.kept) > self._keep:
             gone = self.kept.pop()[1]
-            if gone not in (one for _, one in self.kept):
+            if gone not in (entry for _, entry in self.kept):
                 with suppress(OSError):
                     gone.unlink()
 

@@ -43,8 +43,8 @@ def parquet_columns(path: Path, columns: tuple[str, ...]) -> dict[str, NDArray[A
     parquet = extra_module("pyarrow.parquet")
 
     def read(chosen: list[str] | None = None) -> ArrowValue:
-        found = parquet.read_metadata(path)
-        _check_cells(path, found.num_rows * (found.num_columns if chosen is None else len(chosen)))
+        metadata = parquet.read_metadata(path)
+        _check_cells(path, metadata.num_rows * (metadata.num_columns if chosen is None else len(chosen)))
         return parquet.read_table(path, columns=chosen)
 
     if columns:

@@ -171,13 +171,13 @@ class DataFrame:
     def zip(self, *others: DataFrame) -> DataFrame:
         """The columns of several frames side by side."""
         rows = (self._rows, *(other._rows for other in others))
-        names = [name for one in rows for name in one.columns]
+        names = [name for value in rows for name in value.columns]
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise DataError("zip", got=f"two columns {twice[0]!r}", need="a name for each", fix="select or map before")
-        counts = {one.count for one in rows} - {None}
+        counts = {value.count for value in rows} - {None}
         if len(counts) > 1:
-            got = f"frames of {' and '.join(map(str, sorted(one for one in counts if one is not None)))} rows"
+            got = f"frames of {' and '.join(map(str, sorted(value for value in counts if value is not None)))} rows"
             raise DataError("zip", got=got, need="as many rows in each")
         return self._with(ZippedRows(rows))
 

@@ -41,11 +41,14 @@ class ImageFolder:
             raise DataError("images", got=f"{channels} channels", need="1, 3 or 4")
         self.folder, self.size, self.channels = Path(path), size, channels
         try:
-            found = [one for one in sorted(self.folder.iterdir()) if one.is_dir()]
+            folders = [value for value in sorted(self.folder.iterdir()) if value.is_dir()]
         except OSError as error:
             raise DataError(str(path), got=reason_of(error), need="a folder with a folder per class") from None
         files = [
-            (file, one.name) for one in found for file in sorted(one.rglob("*")) if file.suffix.lower() in SUFFIXES
+            (file, value.name)
+            for value in folders
+            for file in sorted(value.rglob("*"))
+            if file.suffix.lower() in SUFFIXES
         ]
         self.classes = tuple(sorted({name for _, name in files}))
         if not files:
@@ -142,7 +145,7 @@ class Crop:
         if min(room) < 0:
             need = f"an image of at least {height} × {width}"
             raise ShapeError("Crop", got=f"{wide.shape[0]} × {wide.shape[1]}", need=need)
-        top, left = (int(random.integers(one + 1)) for one in room)
+        top, left = (int(random.integers(value + 1)) for value in room)
         return wide[top : top + height, left : left + width]
 
 
@@ -171,7 +174,7 @@ class Normalized:
     deviation: Positive | tuple[Positive, ...] = 0.5
 
     def __call__(self, image: Image, random: np.random.Generator | None = None) -> Image:
-        mean, deviation = (np.asarray(one).astype(np.float32) for one in (self.mean, self.deviation))
+        mean, deviation = (np.asarray(value).astype(np.float32) for value in (self.mean, self.deviation))
         result: Image = (image - mean) / deviation
         return result
 

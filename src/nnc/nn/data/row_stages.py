@@ -69,7 +69,7 @@ class MappedRows(Rows):
         (below,) = chunk.below
         if name != self.name:
             return below.column(name)
-        rows = zip(chunk.tickets, *(below.column(one) for one in self.inputs), strict=True)
+        rows = zip(chunk.tickets, *(below.column(operand) for operand in self.inputs), strict=True)
         return [self._call(ticket, values) for ticket, *values in rows]
 
     def _call(self, ticket: Ticket, values: list[Value]) -> Value:
@@ -261,7 +261,7 @@ class ConcatenatedRows(Rows):
     def count(self) -> int | None:
         """The sum."""
         counts = [source.count for source in self.sources]
-        return None if None in counts else sum(one for one in counts if one is not None)
+        return None if None in counts else sum(value for value in counts if value is not None)
 
     def tickets(self, epoch: FrameEpoch) -> Iterable[Ticket]:
         """With the number of the source."""
@@ -272,7 +272,7 @@ class ConcatenatedRows(Rows):
     def below(self, tickets: Sequence[Ticket]) -> tuple[Chunk, ...]:
         """Each source's own rows."""
         return tuple(
-            Chunk(source, [ticket for one, ticket in tickets if one == place])
+            Chunk(source, [ticket for value, ticket in tickets if value == place])
             for place, source in enumerate(self.sources)
         )
 

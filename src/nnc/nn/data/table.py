@@ -74,7 +74,7 @@ def read_table(
         fitted = {name: _without(values, held_out) for name, values in cells.items()}
         columns = tuple(_column(str(path), name, cells[name], fitted[name]) for name in cells if name != target)
         wanted = _column(str(path), target, cells[target], fitted[target], classes)
-        known = tuple(one for one in wanted.categories if one.lower() not in MISSING)
+        known = tuple(category for category in wanted.categories if category.lower() not in MISSING)
         scheme = TableScheme(columns, TableColumn(target, categories=known))
     inputs = _inputs(str(path), scheme, cells)
     return Examples(Path(path).name, inputs, _targets(str(path), scheme.target, cells[scheme.target.name])), scheme
@@ -173,7 +173,7 @@ def _column(
 def _numbers(path: str, column: TableColumn, cells: Sequence[str]) -> NDArray[np.float64]:
     """[n, 1] standardized numbers, or [n, categories]; a category that the scheme does not know has no column."""
     if column.categories:
-        return np.array([[cell == one for one in column.categories] for cell in cells], np.float64)
+        return np.array([[cell == category for category in column.categories] for cell in cells], np.float64)
     values = np.empty(len(cells))
     for place, cell in enumerate(cells):
         values[place] = _parsed(path, column.name, place, cell)

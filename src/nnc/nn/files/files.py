@@ -61,10 +61,10 @@ def load(
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
     """
-    found = stored_tensors(path, mapped=mapped or model is not None)
+    tensors = stored_tensors(path, mapped=mapped or model is not None)
     if model is None:
-        return {name: tensor(one, share=True) for name, one in found.items()}
-    model.load_state_dict({name: one.numpy() for name, one in found.items()}, strict=strict, rename=rename)
+        return {name: tensor(entry, share=True) for name, entry in tensors.items()}
+    model.load_state_dict({name: entry.numpy() for name, entry in tensors.items()}, strict=strict, rename=rename)
     return model
 
 
@@ -79,21 +79,21 @@ def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Te
     files: dict[str, list[str]] = {}
     for name, file in _index(place).items():
         files.setdefault(file, []).append(name)
-    found: dict[str, Tensor] = {}
+    stored: dict[str, Tensor] = {}
     for file, names in files.items():
         tensors = load_tensors(place.parent / file, mapped=mapped).tensors
         missing = [name for name in names if name not in tensors]
         if missing:
             raise FormatError(str(place.parent / file), got=f"no {missing[0]}", need="the tensors that the index names")
-        found.update((name, tensors[name]) for name in names)
-    return found
+        stored.update((name, tensors[name]) for name in names)
+    return stored
 
 
 def _index(place: Path) -> dict[str, str]:
     """The file of each tensor, all of them beside the index."""
     try:
         match json.loads(read_file(place, "an index of safetensors files", MOST_INDEX_BYTES).decode()):
-            case {"weight_map": dict(files)} if all(isinstance(one, str) for one in files.values()):
+            case {"weight_map": dict(files)} if all(isinstance(entry, str) for entry in files.values()):
                 outside = next((file for file in files.values() if Path(file).name != file), None)
                 if outside is None:
                     return files

@@ -41,7 +41,9 @@ MODULES = ("nnc.nn.layers.initializers", "nnc.nn.optimization.loss_scale", "nnc.
 FUNCTIONS = ("nnc.nn.layers.initializers.", "nnc.ops.")
 # What a model takes by name, and has by the same name; losses alone are kept under another.
 OPTIONS = tuple(
-    name for name, one in signature(Model).parameters.items() if one.kind is one.KEYWORD_ONLY and name != "loss"
+    name
+    for name, parameter in signature(Model).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY and name != "loss"
 )
 
 
@@ -65,20 +67,20 @@ def load_model(path: Path | str, *, classes: Iterable[type] = ()) -> Model:
     FormatError for a file that is none, that names anything else, or whose tensors are not those of its layers.
     """
     file = load_tensors(path, mapped=True)
-    known = {_name(one): one for one in classes}
+    known = {_name(class_): class_ for class_ in classes}
     try:
         facts = json.loads(file.metadata[FACT])
         if facts["version"] != VERSION:
             raise FormatError(str(path), got="a model of another version of nnc", need=f"version {VERSION}")
-        found = _read(facts["model"], known)
-        inputs = found.pop("inputs")
-        model = Model(found.pop("layer"), inputs, **found)
+        parts = _read(facts["model"], known)
+        inputs = parts.pop("inputs")
+        model = Model(parts.pop("layer"), inputs, **parts)
     except FormatError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, NncError) as error:
         told = str(error) if isinstance(error, NncError) else f"a damaged description of a model ({error!r})"
         raise FormatError(str(path), got=told, need="a file of save_model") from None
-    model.load_state_dict({name: one.numpy() for name, one in file.tensors.items()})
+    model.load_state_dict({name: tensor.numpy() for name, tensor in file.tensors.items()})
     return model
 
 
@@ -91,8 +93,8 @@ def _parts(model: Model) -> dict[str, object]:
     inputs: object = tuple(Input(shape, spec.dtype) for shape, spec in zip(shapes, model.inputs, strict=True))
     if len(shapes) == 1:
         inputs = shapes[0]
-    found = {name: getattr(model, name) for name in OPTIONS}
-    return found | {"layer": model.layer, "inputs": inputs, "loss": model.losses}
+    options = {name: getattr(model, name) for name in OPTIONS}
+    return options | {"layer": model.layer, "inputs": inputs, "loss": model.losses}
 
 
 def _written(value: object, place: str) -> Json:
@@ -107,11 +109,11 @@ def _written(value: object, place: str) -> Json:
         case Enum():
             return {"member": [_name(type(value)), value.name]}
         case tuple():
-            return {"tuple": [_written(one, f"{place}[{index}]") for index, one in enumerate(value)]}
+            return {"tuple": [_written(entry, f"{place}[{index}]") for index, entry in enumerate(value)]}
         case list():
-            return [_written(one, f"{place}[{index}]") for index, one in enumerate(value)]
+            return [_written(entry, f"{place}[{index}]") for index, entry in enumerate(value)]
         case Mapping():
-            return {"map": [[_written(key, place), _written(one, f"{place}.{key}")] for key, one in value.items()]}
+            return {"map": [[_written(key, place), _written(entry, f"{place}.{key}")] for key, entry in value.items()]}
         case FunctionType() | FunctionOperator():
             if not _is_function(_name(value)):
                 got, fix = f"the function {value.__qualname__} as {place}", "make it a layer of your own"
@@ -132,22 +134,22 @@ def _fields(value: object) -> dict[str, object]:
     return dict(vars(value))
 
 
-def _read(found: Any, known: Classes) -> Any:  # noqa: ANN401  # of any kind
+def _read(stored: Any, known: Classes) -> Any:  # noqa: ANN401  # of any kind
     """What `_written` wrote."""
-    if isinstance(found, list):
-        return [_read(one, known) for one in found]
-    if not isinstance(found, dict):
-        return found
-    ((kind, content),) = found.items()
+    if isinstance(stored, list):
+        return [_read(entry, known) for entry in stored]
+    if not isinstance(stored, dict):
+        return stored
+    ((kind, content),) = stored.items()
     match kind:
         case "float":
             return float(content)
         case "dtype":
             return dtype_of(content)
         case "tuple":
-            return tuple(_read(one, known) for one in content)
+            return tuple(_read(entry, known) for entry in content)
         case "map":
-            return {_read(key, known): _read(one, known) for key, one in content}
+            return {_read(key, known): _read(entry, known) for key, entry in content}
         case "member":
             return _class(content[0], known)[content[1]]  # type: ignore[index]  # an Enum
         case "name":
@@ -174,9 +176,9 @@ def _class(name: str, known: Classes) -> type:
     """A class of nnc that a model is made of, or one of the caller's."""
     if name in known:
         return known[name]
-    found = _found(name) if name.startswith("nnc.") else None
-    if isinstance(found, type) and (issubclass(found, VALUES) or found.__module__ in MODULES):
-        return found
+    named = _found(name) if name.startswith("nnc.") else None
+    if isinstance(named, type) and (issubclass(named, VALUES) or named.__module__ in MODULES):
+        return named
     raise FormatError("model", got=f"the class {name}", need="one of nnc", fix="name it in classes=")
 
 

@@ -38,16 +38,16 @@ class NameRule:
 
     def applied(self, name: str, array: NDArray[np.generic]) -> dict[str, NDArray[np.generic]] | None:
         """The tensors that this one is; None where the name is none of these."""
-        found = re.fullmatch(self.pattern, name)
-        if found is None:
+        matched = re.fullmatch(self.pattern, name)
+        if matched is None:
             return None
         if not self.name:
             return {}
-        whole = found.expand(self.name)
+        whole = matched.expand(self.name)
         arrays = np.split(array, len(self.parts), -1) if self.parts else [array]
         names = [whole.replace("{}", part) for part in self.parts] or [whole]
         if self.transposed and array.ndim == 2:
-            arrays = [one.T for one in arrays]
+            arrays = [value.T for value in arrays]
         return dict(zip(names, arrays, strict=True))
 
 
@@ -181,18 +181,18 @@ def load_pretrained(
     left out; what the network lacks otherwise is a FormatError, or in the report where that is not `strict`.
     """
     rules = _rules(model, names)
-    found: dict[str, NDArray[np.generic]] = {}
+    weights: dict[str, NDArray[np.generic]] = {}
     for name, tensor in stored_tensors(path, mapped=True).items():
         for given, array in _applied(rules, name, tensor.numpy()).items():
-            if given in found:
+            if given in weights:
                 raise FormatError(str(path), got=f"two tensors for {given}", need="one", fix="look at the rules")
             spec = model.specs.get(given)
             # Axes of size 1 in front are those of a batch.
             lone = spec is not None and array.ndim > spec.spec.rank and array.shape[0] == 1
-            found[given] = array.reshape(array.shape[array.ndim - spec.spec.rank :]) if lone and spec else array
+            weights[given] = array.reshape(array.shape[array.ndim - spec.spec.rank :]) if lone and spec else array
     if not any(path.startswith("pooler.") for path in model.specs):
-        found = {name: array for name, array in found.items() if not name.startswith("pooler.")}
-    return load_torch_state_dict(model, found, strict=strict)
+        weights = {name: array for name, array in weights.items() if not name.startswith("pooler.")}
+    return load_torch_state_dict(model, weights, strict=strict)
 
 
 def _rules(model: Model, names: str | Sequence[NameRule]) -> Sequence[NameRule]:

@@ -56,13 +56,13 @@ RECURRENT = {
 @checked
 def torch_state_dict(model: Model) -> dict[str, Array]:
     """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for path, array in model.state_dict().items():
         name = _theirs(model, path)
-        found[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
+        arrays[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
         if "bias_ih_l" in name:
-            found.setdefault(name.replace("bias_ih_l", "bias_hh_l"), np.zeros_like(found[name]))
-    return found
+            arrays.setdefault(name.replace("bias_ih_l", "bias_hh_l"), np.zeros_like(arrays[name]))
+    return arrays
 
 
 @checked
@@ -75,7 +75,7 @@ def load_torch_state_dict(
     """
     arrays = _renamed(values, rename or {})
     paths = {_theirs(model, path): path for path in model.specs}
-    found: dict[str, Array] = {}
+    tensors: dict[str, Array] = {}
     for name, array in arrays.items():
         summed = "bias_hh_l" in name and name not in paths
         if name.endswith(COUNTED) or (summed and name.replace("bias_hh_l", "bias_ih_l") in paths):
@@ -85,8 +85,8 @@ def load_torch_state_dict(
         beside = name.replace("bias_ih_l", "bias_hh_l")
         other = arrays.get(beside) if beside not in paths and "bias_ih_l" in name else None
         whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
-        found[path] = whole.transpose(np.argsort(axes))
-    return model.load_state_dict(found, strict=strict)
+        tensors[path] = whole.transpose(np.argsort(axes))
+    return model.load_state_dict(tensors, strict=strict)
 
 
 def _renamed(values: Mapping[str, ArrayLike], rules: Mapping[str, str]) -> dict[str, Array]:

@@ -134,7 +134,7 @@ def _shared_blocks(graphs: list[FrozenGraph], backend: str) -> dict[str, Blocked
         wishes = wished_blocks(made.graph, made.wanted, made.fixed, backend)
         for name, symbol in names.items():
             if symbol in wishes and name not in blocks:
-                readers = [(one.graph, own[name]) for one, own in zip(graphs, named, strict=True) if name in own]
+                readers = [(entry.graph, own[name]) for entry, own in zip(graphs, named, strict=True) if name in own]
                 if all(takes_blocks(graph, reading, wishes[symbol], backend) for graph, reading in readers):
                     blocks[name] = wishes[symbol]
     return blocks

@@ -40,8 +40,8 @@ class ChannelDropout(Layer):
         if stream is None or not self.rate:
             return x
         shape = (x.shape[0], *(1,) * (x.spec.rank - 2), x.shape[-1])
-        one = reshape(scalar_like(x, 1.0), (1,) * x.spec.rank)
-        mask = dropout(broadcast_to(one, shape), stream[0], self.rate, seed=stream[1])
+        unit = reshape(scalar_like(x, 1.0), (1,) * x.spec.rank)
+        mask = dropout(broadcast_to(unit, shape), stream[0], self.rate, seed=stream[1])
         return multiply(x, broadcast_to(mask, x.shape))
 
 

@@ -38,10 +38,10 @@ def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None
 
 def _evaluation(model: ModelWeights) -> Evaluation:
     with _LOCK:
-        found = _EVALUATIONS.get(model)
-        if found is None:
-            found = _EVALUATIONS[model] = CompiledFunction(_of(weakref.ref(model)))
-        return found
+        evaluation = _EVALUATIONS.get(model)
+        if evaluation is None:
+            evaluation = _EVALUATIONS[model] = CompiledFunction(_of(weakref.ref(model)))
+        return evaluation
 
 
 def _of(reference: Callable[[], ModelWeights | None]) -> Callable[..., Any]:

@@ -29,11 +29,11 @@ def summarize(
             inner_rows, inputs = summarize(inner, f"{name}.{part}" if name else part, inputs, graph)
             rows.extend(inner_rows)
         return rows, inputs
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
     def resolve(parameter: ParameterSpec) -> Symbol:
-        found[parameter.path] = parameter.spec.elements if parameter.trainable else 0
+        counts[parameter.path] = parameter.spec.elements if parameter.trainable else 0
         return graph.input(parameter.spec, parameter.path)
 
     outputs = layer.build_many(Scope(resolve, name), inputs)
-    return [LayerSummary(name, repr(layer), outputs[0].shape[1:], sum(found.values()))], outputs
+    return [LayerSummary(name, repr(layer), outputs[0].shape[1:], sum(counts.values()))], outputs

@@ -78,10 +78,10 @@ def _margin(output: T) -> T:
     return subtract(_distance(output, 0, 1, 3), _distance(output, 0, 2, 3))
 
 
-def _distance(output: T, one: int, other: int, parts: int) -> T:
+def _distance(output: T, first: int, other: int, parts: int) -> T:
     """Between two of the parts of the last axis."""
     axis, width = output.spec.rank - 1, output.shape[-1] // parts
-    u, v = (slice_axis(output, axis, place * width, (place + 1) * width) for place in (one, other))
+    u, v = (slice_axis(output, axis, place * width, (place + 1) * width) for place in (first, other))
     summed = reduce_sum(square(subtract(u, v)), (-1,))
     return sqrt(maximum(summed, scalar_like(summed, LEAST**2)))
 

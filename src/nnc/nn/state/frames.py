@@ -84,7 +84,7 @@ _FRAME: ContextVar[Frame | None] = ContextVar("frame", default=None)
 @contextmanager
 def running(module: LayerState, scope: Scope[Any], inputs: tuple[Any, ...]) -> Iterator[tuple[Frame, tuple[Any, ...]]]:
     """Inside, the module's layers and parameters are those of the scope; gives the inputs as `forward` sees them."""
-    symbols = [one for one in inputs if isinstance(one, Symbol)]
+    symbols = [entry for entry in inputs if isinstance(entry, Symbol)]
     trace = ModuleTrace(symbols[0], scope) if symbols else None
     frame = Frame(module, scope, trace, {})
     token = _FRAME.set(frame)

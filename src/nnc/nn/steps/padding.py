@@ -90,9 +90,9 @@ def _counts(graph: SymbolicGraph) -> tuple[int, int]:
     return len(graph.tensors), len(graph.execs)
 
 
-def _alike(one: ExecSymbol, other: ExecSymbol) -> bool:
+def _alike(first: ExecSymbol, other: ExecSymbol) -> bool:
     """Whether two commands differ in nothing but shapes."""
-    a, b = one.command, other.command
+    a, b = first.command, other.command
     if a.op.name == "fill":
         return bool(a.attrs.value == b.attrs.value)
     return a == b or (a.op is b.op and a.op.name in SHAPED)

@@ -54,10 +54,10 @@ def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Va
     if isinstance(data, DataFrame):
         data = data.in_memory()
     inputs, targets = (data.inputs, data.labels) if isinstance(data, DataSet | Examples) else data
-    found = _checked(sizes, "validation_data", inputs, targets)
-    if not len(found[0][0] if isinstance(found[0], tuple) else found[0]):
+    validation = _checked(sizes, "validation_data", inputs, targets)
+    if not len(validation[0][0] if isinstance(validation[0], tuple) else validation[0]):
         raise DataError("validation_data", got="no examples", need="at least one: a mean is over something")
-    return found
+    return validation
 
 
 def tried_metrics(metrics: Iterable[str | Metric], output: TensorSpec, loss: Loss) -> tuple[Metric, ...]:

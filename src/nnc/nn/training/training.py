@@ -232,17 +232,17 @@ class Run:
         """Train to the end of epoch `last`, or until somebody stops it."""
         begun: list[Callback] = []
         try:
-            for one in self.callbacks:
-                one.on_train_begin(self)
-                begun.append(one)
+            for callback in self.callbacks:
+                callback.on_train_begin(self)
+                begun.append(callback)
             while self.epoch < self.last and not self.history.reason:
                 self._train_epoch()
         finally:
             # Each is told, whatever another one raises.
             with ExitStack() as ends:
                 ends.callback(self.source.close)
-                for one in reversed(begun):
-                    ends.callback(one.on_train_end, self)
+                for entry in reversed(begun):
+                    ends.callback(entry.on_train_end, self)
         self.history.complete = self.epoch >= self.last
         return self.history
 
@@ -259,8 +259,8 @@ class Run:
                 batch += 1
             done, total = self.epoch > epoch, len(self.source)
             progress = Progress(epoch, self.last, batch, total, examples, loss / examples, score / examples, done)
-            for one in self.callbacks:
-                one.on_batch_end(self, progress)
+            for callback in self.callbacks:
+                callback.on_batch_end(self, progress)
             if self.asked_to_stop():
                 self.stop("stopped")
         if self.epoch > epoch:
@@ -271,8 +271,8 @@ class Run:
             row |= self.tally.values()
         row |= self.validate()
         self.history.rows.append(row)
-        for one in self.callbacks:
-            one.on_epoch_end(self, row)
+        for callback in self.callbacks:
+            callback.on_epoch_end(self, row)
 
     def _update(self, epoch: int) -> list[tuple[float, float, int]]:
         """One update by a batch, or by as many as are accumulated within the epoch: each with loss, score, count.
@@ -281,11 +281,11 @@ class Run:
         """
         if self.accumulate == 1:
             return [self._pass(update=True)]
-        began, state, found = self.source.state(), self.model.pass_state(), list[tuple[float, float, int]]()
+        began, state, losses = self.source.state(), self.model.pass_state(), list[tuple[float, float, int]]()
         applied: list[bool] = []
         try:
-            while len(found) < self.accumulate and self.epoch == epoch:
-                found.append(self._pass(update=False))
+            while len(losses) < self.accumulate and self.epoch == epoch:
+                losses.append(self._pass(update=False))
             self.model.apply_gradients(done=lambda: applied.append(True))
         except BaseException:
             if not applied:
@@ -293,7 +293,7 @@ class Run:
                     self.model.take_back_passes(state)
                     self.source.restore(began)
             raise
-        return found
+        return losses
 
     def _pass(self, *, update: bool) -> tuple[float, float, int]:
         if isinstance(self.source, Passes):
@@ -313,10 +313,10 @@ class Run:
 def callbacks_of(values: Iterable[Callback | Listener]) -> tuple[Callback, ...]:
     """Callbacks, functions among them as such."""
     values = tuple(values)
-    for one in values:
-        if isinstance(one, type):
-            raise ArgumentError("fit", got=shown(one), need="a callback", fix=f"make one of it: {one.__name__}(…)")
-    return tuple(one if isinstance(one, Callback) else _Told(one) for one in values)
+    for entry in values:
+        if isinstance(entry, type):
+            raise ArgumentError("fit", got=shown(entry), need="a callback", fix=f"make one of it: {entry.__name__}(…)")
+    return tuple(entry if isinstance(entry, Callback) else _Told(entry) for entry in values)
 
 
 def _count(targets: Values) -> int:

@@ -62,14 +62,17 @@ class TrainingPage(Callback):
         self._write(run)
 
     def _write(self, run: Run) -> None:
-        names, found = dict.fromkeys(name for row in run.history.rows for name in row if name != "epoch"), self._profile
+        names, timeline = (
+            dict.fromkeys(name for row in run.history.rows for name in row if name != "epoch"),
+            self._profile,
+        )
         curves = [Curve(name, [row.get(name, float("nan")) for row in run.history.rows]) for name in names]
         title = f"Training: {run.history.reason or f'{len(run.history)} epochs'}"
         compiled = self._step(run)
         if compiled is not None:
-            page = compiled.page(title, profile=found, curves=curves)
+            page = compiled.page(title, profile=timeline, curves=curves)
         else:
-            bars, tables = ([], []) if found is None else (found.bars(), found.tables())
+            bars, tables = ([], []) if timeline is None else (timeline.bars(), timeline.tables())
             page = page_of_views(title, bars=bars, tables=tables, curves=curves)
         write_atomically(self._path, [page.encode()])
 

@@ -121,15 +121,15 @@ def evaluate(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand,
 
 def result_of(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand, Sequence[V | None]], V]) -> V:
     """The last of these values; each of the others is let go behind its last reader."""
-    last = {operand: place for place, one in enumerate(attrs.steps) for operand in one.operands}
+    last = {operand: place for place, entry in enumerate(attrs.steps) for operand in entry.operands}
     values = dict(enumerate(inputs))
-    for place, one in enumerate(attrs.steps):
-        given = [values[operand] for operand in one.operands]
-        for operand in set(one.operands):
+    for place, entry in enumerate(attrs.steps):
+        given = [values[operand] for operand in entry.operands]
+        for operand in set(entry.operands):
             if last[operand] == place:
                 del values[operand]
-        absent = len(one.command.op.inputs) - len(given) if isinstance(one.command.op.inputs, tuple) else 0
-        values[len(inputs) + place] = step(one.command, [*given, *repeat(None, absent)])
+        absent = len(entry.command.op.inputs) - len(given) if isinstance(entry.command.op.inputs, tuple) else 0
+        values[len(inputs) + place] = step(entry.command, [*given, *repeat(None, absent)])
     return values[len(inputs) + len(attrs.steps) - 1]
 
 

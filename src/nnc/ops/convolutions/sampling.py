@@ -83,9 +83,9 @@ def _taps(position: T, mode: str) -> list[tuple[T, T | None]]:
 def _cubic(d: T) -> T:
     near = affine(multiply(multiply(affine(d, CUBIC + 2, -(CUBIC + 3)), d), d), 1.0, 1.0)
     far = affine(multiply(affine(multiply(affine(d, 1.0, -5.0), d), 1.0, 8.0), d), CUBIC, -4.0 * CUBIC)
-    zero, one, two = (scalar_like(d, value) for value in (0.0, 1.0, 2.0))
+    zero, unit, two = (scalar_like(d, value) for value in (0.0, 1.0, 2.0))
     # In this order what is not a number stays so.
-    return where(greater_equal(d, two), zero, where(less_equal(d, one), near, far))
+    return where(greater_equal(d, two), zero, where(less_equal(d, unit), near, far))
 
 
 def _padded(place: T, weight: T | None, size: int, padding: str, *, corners: bool) -> tuple[T, T | None]:

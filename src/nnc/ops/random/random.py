@@ -142,7 +142,7 @@ def _batched_draw(call: BatchedCall[UniformAttrs] | BatchedCall[NormalAttrs]) ->
     """A draw for each example, by its own counter."""
     counters = call.spread(0)
     drawn = [call.apply([reshape(slice_axis(counters, 0, row, row + 1), ())])[0] for row in range(call.size)]
-    return (concatenate([reshape(one, (1, *one.shape)) for one in drawn]),)
+    return (concatenate([reshape(value, (1, *value.shape)) for value in drawn]),)
 
 
 _DRAWN = NotDifferentiable("the numbers do not depend on anything differentiable")

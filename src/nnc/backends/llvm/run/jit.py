@@ -275,10 +275,10 @@ class Jit(Uncopied):
             # A name is taken even where linking fails, so each attempt has its own.
             name = f"{codes[0].key}-{next(self._numbers)}"
             tracker = library.add_current_process().link(linker, name)
-            found = [(code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes]
+            addressed = [(code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes]
             owner = Library(linker, tracker)
-            loaded = [LoadedCode(key, addresses, owner) for key, addresses in found]
-            self._loaded.update((one.key, one) for one in loaded)
+            loaded = [LoadedCode(key, addresses, owner) for key, addresses in addressed]
+            self._loaded.update((value.key, value) for value in loaded)
             return loaded
 
     def _linker(self) -> llvm.LLJIT:
