@@ -441,9 +441,8 @@ class OnnxModel:
         graph = importer.graph
         bound = dict(importer.weights.values()) | importer.constants
         if self.passes and (self.quantize or _has_integers(graph)):
-            simplify(
-                graph, wanted, tuple(entry for entry in self.passes if entry is not Pass.GROUPS), backend=self.backend
-            )
+            ungrouped = tuple(entry for entry in self.passes if entry is not Pass.GROUPS)
+            simplify(graph, wanted, ungrouped, backend=self.backend)
             sum_integers(graph, bound, wanted, self.backend)
             if self.quantize:
                 quantize_products(graph, bound, self.quantize, self.backend)

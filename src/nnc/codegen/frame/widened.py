@@ -56,7 +56,8 @@ class Widened(WithSizes):
         """What the kernel reads, and how many elements operands have."""
         inner = opened(self.inner, read, target)
         inputs, results = (
-            tuple([replace(one, elements=read(one.elements)) for one in part]) for part in (self.inputs, self.results)
+            tuple([replace(operand, elements=read(operand.elements)) for operand in part])
+            for part in (self.inputs, self.results)
         )
         return Widened(inner, inputs, results)
 

@@ -204,7 +204,7 @@ class Builder:
 
     def places(self, name: str, values: Sequence[int]) -> Value:
         """The address of a table of indices: constants, or words one behind another where some follow from sizes."""
-        followed = [found for value in values if (found := derived(value)) is not None]
+        followed = [derivation for value in values if (derivation := derived(value)) is not None]
         if not followed or self.table is None:
             return Value(self.module.table(name, values), ADDRESS, self)
         first = followed[0].derivation.reserve(values)

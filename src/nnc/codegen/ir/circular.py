@@ -95,8 +95,8 @@ def _quarters(b: Builder, x: Value, first: int) -> tuple[Value, Value]:
 
 
 def _is_odd(b: Builder, count: Value) -> Value:
-    one = b.constant(1, count.type)
-    return b.compare("==", b.both(count, one), one)
+    unit = b.constant(1, count.type)
+    return b.compare("==", b.both(count, unit), unit)
 
 
 def _wave(b: Builder, x: Value, first: int) -> Value:

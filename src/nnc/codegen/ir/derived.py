@@ -25,17 +25,17 @@ CONSTANT = "constant"
 INTEGER = "i64"
 
 
-def _negative(one: Any, _: object) -> Any:
-    return -one
+def _negative(number: Any, _: object) -> Any:
+    return -number
 
 
-def _ceil(one: Any, _: object) -> int:
-    found: int = math.ceil(one)
-    return found
+def _ceil(number: Any, _: object) -> int:
+    result: int = math.ceil(number)
+    return result
 
 
-def _reciprocal(one: Any, _: object) -> int:
-    return int((1 << RECIPROCAL_BITS) // max(one, 1) + 1)
+def _reciprocal(number: Any, _: object) -> int:
+    return int((1 << RECIPROCAL_BITS) // max(number, 1) + 1)
 
 
 # n // d = n * reciprocal(d) >> 63 where n · d < 2^63: what is added to 1 / d is at most 2^-63.
@@ -76,10 +76,10 @@ class Formulas:
             if step.operation == CONSTANT:
                 numbers.append(step.left)
                 continue
-            found = OPERATIONS[step.operation](numbers[int(step.left)], numbers[step.right])
-            if step.expected is not None and found is not step.expected:
+            result = OPERATIONS[step.operation](numbers[int(step.left)], numbers[step.right])
+            if step.expected is not None and result is not step.expected:
                 return None
-            numbers.append(found)
+            numbers.append(result)
         return numbers
 
 
@@ -275,7 +275,9 @@ class Derived:
 
 def _open(*numbers: object) -> Derivation | None:
     """The derivation that two numbers belong to, if one is still made."""
-    return next((one.derivation for one in numbers if isinstance(one, Derived) and not one.derivation.closed), None)
+    return next(
+        (number.derivation for number in numbers if isinstance(number, Derived) and not number.derivation.closed), None
+    )
 
 
 def _in(made: Derivation, number: Known | Derived) -> Derived:

@@ -101,7 +101,7 @@ def _halved_powers(b: Builder, size: Value) -> tuple[Value, Value, Value, Value]
     below = b.intrinsic("llvm.smax", start + 2 * (form.bias - 2) - biased, b.zero(biased.type))
     square = rest * rest
     sine_of = b.fma(rest * square, polynomial(b, square, HYPERBOLIC_SINE), rest)
-    up, down = (power_of_two(b, one, form, size.type.scalar) for one in (biased, below))
+    up, down = (power_of_two(b, exponent, form, size.type.scalar) for exponent in (biased, below))
     return up, down, sine_of, square * polynomial(b, square, HYPERBOLIC_COSINE)
 
 
@@ -226,8 +226,8 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
     """√(x² + y²), of f32 in f64; infinite where x or y is, nan or not"""
     if x.type.scalar != F32:
         return library(b, "hypot", x, y)
-    one, two = b.cast(x, F64), b.cast(y, F64)
-    length = b.cast(square_root(b, one * one + two * two), F32)
+    wide_x, wide_y = b.cast(x, F64), b.cast(y, F64)
+    length = b.cast(square_root(b, wide_x * wide_x + wide_y * wide_y), F32)
     endless = b.either(*(b.compare("==", absolute(b, side), math.inf) for side in (x, y)))
     return b.choose(endless, b.constant(math.inf, x.type), length)
 
@@ -267,5 +267,5 @@ def _divided(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     nothing = b.compare("==", rest, 0.0)
     differ = b.exclusive(b.compare("<", rest, 0.0), b.compare("<", y, 0.0))
     turned = b.both(b.opposite(nothing), differ)
-    found = b.choose(nothing, copy_sign(b, b.zero(x.type), y), b.choose(turned, rest + y, rest))
-    return found, b.choose(turned, quotient - 1.0, quotient)
+    angle = b.choose(nothing, copy_sign(b, b.zero(x.type), y), b.choose(turned, rest + y, rest))
+    return angle, b.choose(turned, quotient - 1.0, quotient)

@@ -316,9 +316,9 @@ def gate_divisor(b: Builder, shifted: Value, growth: Value) -> Value:
     scalar = growth.type.scalar
     form, gate = FORMATS[scalar.name], GATES[scalar.name]
     power = power_of_two(b, b.reinterpret(shifted, form.integer), form, scalar)
-    one = b.constant(2.0**-gate.scale, growth.type)
-    smaller = b.choose(b.compare("<", power, one), power, one)
-    return b.fma(power, growth, smaller) + b.larger(power, one)
+    unit = b.constant(2.0**-gate.scale, growth.type)
+    smaller = b.choose(b.compare("<", power, unit), power, unit)
+    return b.fma(power, growth, smaller) + b.larger(power, unit)
 
 
 def turned_growth(b: Builder, x: Value) -> tuple[Value, Value]:

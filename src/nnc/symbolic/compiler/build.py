@@ -37,13 +37,13 @@ from nnc.symbolic.compiler.body_tests import bounded, choice, integer
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.check.turns import turns
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
+from nnc.symbolic.compiler.loop_places import places_in_body, resident_parameters
 from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
 from nnc.symbolic.compiler.place.concatenation import copied_parts
 from nnc.symbolic.compiler.place.liveness import OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import (
     Slot,
-    Slots,
     trips,
 )
 from nnc.symbolic.compiler.views import begins_at, part_of, view_root
@@ -268,14 +268,8 @@ class GraphBuilder:
         inputs = [self.place(key) for key in record.inputs if key is not None]
         outputs = [self.place(key) for key in record.outputs]
         moving = MovingOperand(planned.slots, body, partial(self._first_memory, planned, outer))
-        places: dict[TensorKey, Place] = dict(zip(attrs.body.parameters, inputs, strict=True))
-        resident = _resident(attrs, planned.slots, outer, record)
-        for key in attrs.body.parameters[: attrs.carried]:
-            if key in resident:
-                del places[key]
-            elif attrs.body.results[attrs.body.parameters.index(key)] != key:
-                places[key] = Carry(places[key])
-        places[attrs.count] = body.count
+        resident = resident_parameters(attrs, planned.slots, outer, record)
+        places = places_in_body(attrs, inputs, resident, body.count)
         rows = {kept.symbol: output for kept, output in zip(attrs.kept, outputs[1:], strict=True) if kept.rows}
         for place in rows.values() if trips(attrs) is None else ():
             self._append(self.concrete.add(Command(FILL, FillAttrs(0.0, place.spec)), [], [place]))
@@ -422,26 +416,6 @@ class GraphBuilder:
             sizes.update(planned.slots.sizes, (planned.lives.of[root].nbytes for root in planned.slots.of))
         sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
-
-
-def _resident(attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecSymbol) -> frozenset[TensorKey]:
-    """The carried symbols that lie in their slots from the first iteration on."""
-    body, resident = attrs.body, set[TensorKey]()
-    if slots.passed:
-        return frozenset()
-    carried = body.parameters[: attrs.carried]
-    given = {
-        key
-        for key, initial in zip(carried, record.inputs, strict=False)
-        if key in slots.of and outer.roots.get(slots.of[key]) == initial
-    }
-    for key in given:
-        links = [key]
-        while links[-1] in given and body.results[carried.index(links[-1])] in carried:
-            links.append(body.results[carried.index(links[-1])])
-        if links[-1] in given:
-            resident.add(key)
-    return frozenset(resident)
 
 
 def _poison(dead: Place) -> AnyCommand:

@@ -25,9 +25,10 @@ from nnc.symbolic.compiler.compiled import (
 )
 from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.uses import uses_of
+from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
 from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, MemoryStatement
-from nnc.symbolic.compiler.place.pipeline import TRIALS, Boundary, plan
+from nnc.symbolic.compiler.place.pipeline import TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import worker_scratch
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within

@@ -97,8 +97,8 @@ class CorrelationProblem:
         """The batch is read, and what follows from heights and widths; channels, windows and weights are not."""
         cores = tuple(
             [
-                Core(one.taps, read(one.start) if one.start else 0, read(one.rows), read(one.columns))
-                for one in self.cores
+                Core(core.taps, read(core.start) if core.start else 0, read(core.rows), read(core.columns))
+                for core in self.cores
             ]
         )
         return replace(
@@ -297,7 +297,7 @@ def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tup
 def _cheapest_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
     tiles = tiles_for(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
-    wide = replace(problem, cores=tuple([replace(one, rows=MANY_ROWS, columns=MANY_ROWS) for one in problem.cores]))
+    wide = replace(problem, cores=tuple([replace(core, rows=MANY_ROWS, columns=MANY_ROWS) for core in problem.cores]))
     folds = [(tile, height) for tile in tiles for height in range(1, tile.rows + 1) if tile.rows % height == 0]
     tile, height = steadiest(folds, lambda fold: _cycles(problem, *fold), lambda fold: (_cycles(wide, *fold), fold[1]))
     return tile, height, tile.rows // height

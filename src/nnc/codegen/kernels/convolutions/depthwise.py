@@ -176,13 +176,13 @@ def _tiles(first: int, last: int, tile: int) -> list[_Outputs]:
 
     A rest that is not known is done in halves, fourths, and so on.
     """
-    found: list[_Outputs] = []
+    tiles: list[_Outputs] = []
     while tile and (not known(last - first) or first < last):
         whole = first + (last - first) // tile * tile
         if not known(whole) or first < whole:
-            found.append((first, whole, tile))
+            tiles.append((first, whole, tile))
         first, tile = whole, tile // 2 if not known(last - first) else last - whole
-    return found
+    return tiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Transposition(WithoutMemory, WithSizes):
         down = b.mask(height - i, lanes) if ragged else None
         across = b.mask(width - j, lanes) if width % lanes else None
         source = b.offset(x, i, self.scalar)
-        lines = [b.offset(source, one, self.scalar) for one in edge] or self._lines(b, source, j, lanes)
+        lines = [b.offset(source, value, self.scalar) for value in edge] or self._lines(b, source, j, lanes)
         for line in lines if self.order.ahead else ():
             b.prefetch(line, self.order.ahead, self.scalar)
         rows = transpose(b, [b.load(line, 0, kind, down) for line in lines])

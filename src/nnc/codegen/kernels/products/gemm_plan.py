@@ -81,19 +81,19 @@ class MatrixProduct:
             tuple([step if step in (0, 1) else read(step) for step in part])
             for part in (self.batch, self.a_batch, self.b_batch, self.c_batch)
         )
-        found = replace(self, batch=batch, a_batch=a_batch, b_batch=b_batch, c_batch=c_batch, rows=read(self.rows))
+        opened = replace(self, batch=batch, a_batch=a_batch, b_batch=b_batch, c_batch=c_batch, rows=read(self.rows))
         every = any(self.b_batch)
         if not every and self.a_inner == 1:
-            return found
-        found = replace(found, inner=read(self.inner))
+            return opened
+        opened = replace(opened, inner=read(self.inner))
         if not every:
-            return found
+            return opened
         a_rows, a_inner, b_inner, b_columns, c_rows = (
             step if step in (0, 1) else read(step)
             for step in (self.a_rows, self.a_inner, self.b_inner, self.b_columns, self.c_rows)
         )
         return replace(
-            found, columns=read(self.columns), a_rows=a_rows, a_inner=a_inner, b_inner=b_inner, b_columns=b_columns,
+            opened, columns=read(self.columns), a_rows=a_rows, a_inner=a_inner, b_inner=b_inner, b_columns=b_columns,
             c_rows=c_rows,
         )  # fmt: skip
 

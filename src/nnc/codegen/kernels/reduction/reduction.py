@@ -113,11 +113,13 @@ class Reduction(WithoutScratch, WithSizes):
         axes = [axis for axis, size in enumerate(self.shape) if size != 1]
         last = bool(axes) and self.reduced[axes[-1]]
         parts = [_select(self, not last), _select(self, last)]
-        sizes = tuple([size for found, _ in parts for size in found])
-        marks = tuple([gone for gone, (found, _) in zip((not last, last), parts, strict=True) for _ in found])
-        strides = [tuple([step for _, found in parts for step in found[place]]) for place in range(len(self.operands))]
-        merged = [replace(one, strides=steps) for one, steps in zip(self.operands, strides, strict=True)]
-        operands = tuple([one.opened(read) for one in merged])
+        sizes = tuple([size for places, _ in parts for size in places])
+        marks = tuple([gone for gone, (places, _) in zip((not last, last), parts, strict=True) for _ in places])
+        strides = [
+            tuple([step for _, places in parts for step in places[place]]) for place in range(len(self.operands))
+        ]
+        merged = [replace(operand, strides=steps) for operand, steps in zip(self.operands, strides, strict=True)]
+        operands = tuple([operand.opened(read) for operand in merged])
         return replace(self, shape=tuple(map(read, sizes)), operands=operands, reduced=marks)
 
     def workspace(self, target: TargetDescription) -> int:

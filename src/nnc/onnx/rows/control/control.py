@@ -12,18 +12,18 @@ import numpy as np
 import onnx
 from nnc import ops
 from nnc.core.values.dtype import I64
-from nnc.errors import FormatError, IndexRangeError, ShapeError, UsageError
+from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, Special
 from nnc.onnx.node import Array, OnnxNode, Unknown
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.rows.control.loops import UNROLLED, repeated, scan_of
+from nnc.onnx.rows.control.operands import Inputs, axis_numbers, items_of, known_integer, place_among, value_at
 from nnc.onnx.rows.learning.learning import labels_of
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096
 # Branches in branches on data; the compiler plans an inner one about four times for each around it.
 MOST_NESTED = 6
-Inputs = Sequence[OnnxValue | None]
 Scope = Mapping[str, OnnxValue]
 
 
@@ -112,7 +112,7 @@ def _choose(
 def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     """Iteration after iteration, as far as the count and the conditions are known."""
     body = _graph(node, "body")
-    most = _known_integer(inputs, 0, node)
+    most = known_integer(inputs, 0, node)
     condition = inputs[1] if len(inputs) > 1 else None
     carried = [_present(operand, node) for operand in inputs[2:]]
     names = [entry.name for entry in body.input]
@@ -142,17 +142,6 @@ def _loop(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
 def _is_native(most: int | None, condition: OnnxValue | None) -> bool:
     """Whether a loop is tried as one of ours: where its condition depends on data, or it has many iterations."""
     return (condition is not None and condition.array is None) or (most is not None and most > UNROLLED)
-
-
-def _known_integer(inputs: Inputs, place: int, node: OnnxNode) -> int | None:
-    value = inputs[place] if place < len(inputs) else None
-    if value is None:
-        return None
-    if value.array is None:
-        raise Unknown(value.sources, f"the count of {node.label}")
-    if value.array.dtype.kind not in "iu" or not value.array.size:
-        raise FormatError(node.label, got=f"a count of type {value.array.dtype}", need="one integer")
-    return int(value.array.reshape(-1)[0])
 
 
 def _holds(condition: OnnxValue | None, node: OnnxNode) -> bool:
@@ -193,10 +182,10 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     given = [_present(operand, node) for operand in inputs]
     states, sequences = given[: len(given) - scanned], given[len(given) - scanned :]
     outputs = len(body.output) - len(states)
-    into = _numbers(node, "scan_input_axes", scanned)
-    backward = _numbers(node, "scan_input_directions", scanned)
-    out_axes = _numbers(node, "scan_output_axes", outputs)
-    out_backward = _numbers(node, "scan_output_directions", outputs)
+    into = axis_numbers(node, "scan_input_axes", scanned)
+    backward = axis_numbers(node, "scan_input_directions", scanned)
+    out_axes = axis_numbers(node, "scan_output_axes", outputs)
+    out_backward = axis_numbers(node, "scan_output_directions", outputs)
     count = _dimensions(sequences[0], node)[into[0]]
     if count > UNROLLED:
         pick = partial(_picked, importer, sequences, into, backward, count)
@@ -208,7 +197,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     stacked: list[list[OnnxValue]] = [[] for _ in range(outputs)]
     for step in range(count):
         rows = [
-            _at(importer, value, count - 1 - step if backward[place] else step, into[place])
+            value_at(importer, value, count - 1 - step if backward[place] else step, into[place])
             for place, value in enumerate(sequences)
         ]
         inner = dict(scope)
@@ -234,7 +223,7 @@ def _scan_of_batches(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, sco
     attributes["scan_input_directions"] = node.attributes.get("directions", ())
     newer = replace(node, opset=9, attributes={name: value for name, value in attributes.items() if value != ()})
     entries = [
-        _scan(importer, newer, [_at(importer, operand, place, 0) for operand in given], scope)
+        _scan(importer, newer, [value_at(importer, operand, place, 0) for operand in given], scope)
         for place in range(_dimensions(given[0], node)[0])
     ]
     outputs = _graph(node, "body").output
@@ -272,37 +261,7 @@ def _laid(rows: Sequence[OnnxValue], axes: Sequence[int], backward: Sequence[int
     return results
 
 
-def _numbers(node: OnnxNode, name: str, count: int) -> tuple[int, ...]:
-    value = node.attributes.get(name)
-    return tuple(value) if isinstance(value, tuple) else (0,) * count
-
-
-def _at(importer: OnnxImporter, value: OnnxValue, index: int, axis: int) -> OnnxValue:
-    if value.array is not None:
-        return OnnxValue(np.take(value.array, index, axis), sources=value.sources)
-    x = importer.operand(value)
-    axis %= x.spec.rank
-    row = ops.slice_axis(x, axis, index, index + 1)
-    return OnnxValue(symbol=ops.reshape(row, (*x.shape[:axis], *x.shape[axis + 1 :])), sources=value.sources)
-
-
 # ---- sequences and optionals: known at import, whatever their tensors are
-
-
-def _items(value: OnnxValue | None, node: OnnxNode) -> tuple[OnnxValue, ...]:
-    if value is None or value.items is None:
-        raise FormatError(node.label, got="no sequence", need="a sequence")
-    return value.items
-
-
-def _place(inputs: Inputs, place: int, count: int, node: OnnxNode, *, end: bool = False) -> int:
-    index = _known_integer(inputs, place, node)
-    if index is None:
-        return count if end else count - 1
-    whole = index + count if index < 0 else index
-    if not 0 <= whole < count + end:
-        raise IndexRangeError(node.label, got=f"position {index} of {count}", need="a position of the sequence")
-    return whole
 
 
 def _sequence(items: Sequence[OnnxValue]) -> list[OnnxValue]:
@@ -318,28 +277,28 @@ def _sequence_empty(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scop
 
 
 def _sequence_insert(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    items = list(_items(inputs[0], node))
-    items.insert(_place(inputs, 2, len(items), node, end=True), _present(inputs[1], node))
+    items = list(items_of(inputs[0], node))
+    items.insert(place_among(inputs, 2, len(items), node, end=True), _present(inputs[1], node))
     return _sequence(items)
 
 
 def _sequence_erase(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    items = list(_items(inputs[0], node))
-    del items[_place(inputs, 1, len(items), node)]
+    items = list(items_of(inputs[0], node))
+    del items[place_among(inputs, 1, len(items), node)]
     return _sequence(items)
 
 
 def _sequence_at(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    items = _items(inputs[0], node)
-    return [items[_place(inputs, 1, len(items), node)]]
+    items = items_of(inputs[0], node)
+    return [items[place_among(inputs, 1, len(items), node)]]
 
 
 def _sequence_length(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    return [OnnxValue(np.array(len(_items(inputs[0], node)), np.int64))]
+    return [OnnxValue(np.array(len(items_of(inputs[0], node)), np.int64))]
 
 
 def _concat_from(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    items = _items(inputs[0], node)
+    items = items_of(inputs[0], node)
     axis = node.integer("axis", 0)
     if node.integer("new_axis", 0):
         return [_stack(importer, items, onnx.ValueInfoProto(), axis)]
@@ -356,7 +315,7 @@ def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
     axis = node.integer("axis", 0) % len(shape)
     split = inputs[1] if len(inputs) > 1 else None
     if split is None:
-        parts = [_at(importer, value, index, axis) for index in range(shape[axis])]
+        parts = [value_at(importer, value, index, axis) for index in range(shape[axis])]
         if node.integer("keepdims", 1):
             parts = [_piece(importer, value, axis, index, index + 1) for index in range(shape[axis])]
         return _sequence(parts)
@@ -379,7 +338,7 @@ def _piece(importer: OnnxImporter, value: OnnxValue, axis: int, start: int, stop
 
 def _sequence_map(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     body = _graph(node, "body")
-    count = len(_items(inputs[0], node))
+    count = len(items_of(inputs[0], node))
     results: list[list[OnnxValue]] = [[] for _ in body.output]
     for place in range(count):
         inner = dict(scope)

@@ -31,6 +31,7 @@ from nnc.symbolic.compiler.place.body_lives import (
     one_to_one,
     over_when_entered,
 )
+from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.concatenation import concatenate_in_place, sites
 from nnc.symbolic.compiler.place.concurrency import Concurrency, run_side_by_side
 from nnc.symbolic.compiler.place.liveness import (
@@ -63,39 +64,6 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 # is large, as the time for a plan grows with the pairs of blocks.
 TRIALS = 32
 TRIED_PAIRS = 1 << 21
-
-Pair = tuple[TensorKey, TensorKey]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Boundary:
-    """What a graph has to do with what is around it, in roots.
-
-    `execs` are those that are needed, the `early` ones first. The memory of `outside` is somebody else's; `kept` hold
-    their values behind the last step; new values in `carried` are written over old ones. `lent` roots lie in blocks of
-    the graph around; an operand's block may become a result's for
-    the pairs in `merged` (None: for all). `loop` is the loop that the graph is the body of.
-    """
-
-    execs: tuple[ExecKey, ...]
-    outside: frozenset[TensorKey]
-    kept: frozenset[TensorKey]
-    carried: Mapping[TensorKey, TensorKey] = field(default_factory=dict)
-    early: frozenset[ExecKey] = frozenset()
-    operands: frozenset[TensorKey] = frozenset()
-    results: frozenset[TensorKey] = frozenset()
-    merged: frozenset[Pair] | None = None
-    loop: WhileAttrs | None = None
-
-    @property
-    def lent(self) -> frozenset[TensorKey]:
-        """Roots that lie in blocks of the graph around."""
-        return self.operands | self.results
-
-    def may_join(self, old: LiveRange, new: LiveRange) -> bool:
-        """May the block of an operand go on as that of a result?"""
-        ending, begun = self.operands.intersection(old.roots), self.results.intersection(new.roots)
-        return self.merged is None or all((value, other) in self.merged for value in ending for other in begun)
 
 
 def plan(
