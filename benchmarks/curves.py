@@ -247,7 +247,7 @@ SCHEDULES: dict[str, tuple[nn.RateSchedule, Callable[[torch.optim.Optimizer], LE
     "cosine": (nn.Cosine(0.1, 50, 0.01), lambda o: LEARNING.CosineAnnealingLR(o, 50, 0.01)),
     "restarts": (nn.CosineRestarts(0.1, 8, growth=2), lambda o: LEARNING.CosineAnnealingWarmRestarts(o, 8, 2)),
     "exponential": (nn.Exponential(0.1, 50, 0.01), lambda o: LEARNING.ExponentialLR(o, 0.1 ** (1 / 50))),
-    "linear": (nn.Linear(0.1, 40, 0.05), lambda o: LEARNING.LinearLR(o, 1.0, 0.5, 40)),
+    "linear": (nn.LinearSchedule(0.1, 40, 0.05), lambda o: LEARNING.LinearLR(o, 1.0, 0.5, 40)),
     "polynomial": (nn.Polynomial(0.1, 50, power=2.0), lambda o: LEARNING.PolynomialLR(o, 50, 2.0)),
     "step": (nn.StepDecay(0.1, 15, 0.5), lambda o: LEARNING.StepLR(o, 15, 0.5)),
     "milestones": (nn.Milestones(0.1, (10, 30)), lambda o: LEARNING.MultiStepLR(o, [10, 30])),

@@ -61,7 +61,7 @@ SCHEDULES = [
     (nn.StepDecay(1.0, 4, 0.5), lambda o: torch.optim.lr_scheduler.StepLR(o, 4, 0.5), 30),
     (nn.Milestones(1.0, (3, 8)), lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [3, 8]), 30),
     (nn.Polynomial(1.0, 10, 0.0, 2.0), lambda o: torch.optim.lr_scheduler.PolynomialLR(o, 10, 2.0), 30),
-    (nn.Linear(1.0, 10, 0.5), lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.5, 10), 30),
+    (nn.LinearSchedule(1.0, 10, 0.5), lambda o: torch.optim.lr_scheduler.LinearLR(o, 1.0, 0.5, 10), 30),
     (nn.CosineRestarts(1.0, 4, growth=2), lambda o: torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 4, 2), 30),
 ]
 

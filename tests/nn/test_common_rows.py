@@ -103,14 +103,14 @@ def test_halves_are_of_an_even_number() -> None:
 
 
 SCHEDULES: tuple[tuple[nn.RateSchedule, Callable[[int], float]], ...] = (
-    (nn.Linear(1.0, 10, 0.5), lambda step: 1.0 - 0.05 * min(step, 10)),
+    (nn.LinearSchedule(1.0, 10, 0.5), lambda step: 1.0 - 0.05 * min(step, 10)),
     (nn.Polynomial(1.0, 10, 0.1, 2.0), lambda step: 0.1 + 0.9 * (1 - min(step, 10) / 10) ** 2),
     (nn.Exponential(1.0, 10, 0.01), lambda step: 0.01 ** (min(step, 10) / 10)),
     (nn.StepDecay(1.0, 4, 0.5), lambda step: 0.5 ** (step // 4)),
     (nn.Milestones(1.0, (3, 8), 0.1), lambda step: 1.0 if step < 3 else 0.1 if step < 8 else 0.01),
     (nn.CosineRestarts(1.0, 5), lambda step: (1 + math.cos(math.pi * (step % 5) / 5)) / 2),
     (
-        nn.Joined(((3, nn.Constant(1.0)), (2, nn.Linear(1.0, 2))), nn.Constant(0.1)),
+        nn.Joined(((3, nn.Constant(1.0)), (2, nn.LinearSchedule(1.0, 2))), nn.Constant(0.1)),
         lambda step: [1, 1, 1, 1, 0.5][step] if step < 5 else 0.1,
     ),
     (nn.Warmup(4, nn.Constant(2.0)), lambda step: 2.0 * min(step / 4, 1)),

@@ -48,6 +48,7 @@ from nnc.nn.model.evaluation import dynamic_evaluate as dynamic_evaluate
 from nnc.nn.model.load_report import LoadReport as LoadReport
 from nnc.nn.model.model import Evaluation as Evaluation
 from nnc.nn.model.model import Model as Model
+from nnc.nn.modules.linear import *
 from nnc.nn.modules.module import Module as Module
 from nnc.nn.modules.module import Parameter as Parameter
 from nnc.nn.optimization import metrics as metrics

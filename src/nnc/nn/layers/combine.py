@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 from nnc.arguments import shown
@@ -14,17 +15,20 @@ __all__ = ["Concatenate", "Parallel", "Residual", "Sequential"]
 
 
 class LayerParts(Layer):
-    """Named layers. Names come from keywords, or are positions: `0`, `1`, …"""
+    """Named layers. Names come from keywords, or are positions: `0`, `1`, …. A list of layers is taken too."""
 
     __slots__ = ("parts",)
     stands_by_class: ClassVar[bool] = False
 
-    def __init__(self, *layers: Layer, **named: Layer) -> None:
-        numbered = ((str(position), layer) for position, layer in enumerate(layers))
-        self.parts: tuple[tuple[str, Layer], ...] = (*numbered, *named.items())
-        for name, layer in self.parts:
+    def __init__(self, *layers: Layer | Sequence[Layer], **named: Layer) -> None:
+        listed = layers[0] if len(layers) == 1 and isinstance(layers[0], list | tuple) else layers
+        numbered = ((str(position), layer) for position, layer in enumerate(listed))
+        parts: list[tuple[str, Layer]] = []
+        for name, layer in (*numbered, *named.items()):
             if not isinstance(layer, Layer):
                 raise _no_layer(type(self).__name__, name, layer)
+            parts.append((name, layer))
+        self.parts: tuple[tuple[str, Layer], ...] = tuple(parts)
 
     def replaced(self, path: str, layer: Layer) -> Self:
         """The same with another layer at `path`, such as a new head: `net.replaced("head", Dense(3))`.
@@ -42,6 +46,13 @@ class LayerParts(Layer):
         made = type(self).__new__(type(self))
         LayerParts.__init__(made, **parts)
         return made
+
+    def __getitem__(self, position: int) -> Layer:
+        """The part at a position."""
+        return self.parts[position][1]
+
+    def __len__(self) -> int:
+        return len(self.parts)
 
     def named_children(self) -> dict[str, LayerState]:
         """The parts by name."""

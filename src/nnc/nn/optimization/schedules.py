@@ -25,7 +25,7 @@ from nnc.ops.movement.fill import fill_like
 from nnc.ops.reduction.reduction import reduce_max
 
 __all__ = [
-    "Constant", "Cosine", "CosineRestarts", "Exponential", "Joined", "Linear", "Milestones", "Polynomial",
+    "Constant", "Cosine", "CosineRestarts", "Exponential", "Joined", "LinearSchedule", "Milestones", "Polynomial",
     "RateSchedule", "StepDecay", "Warmup",
 ]  # fmt: skip
 
@@ -109,7 +109,7 @@ class Exponential(RateSchedule):
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Linear(RateSchedule):
+class LinearSchedule(RateSchedule):
     """rate = start + (end - start) · min(step - 1, steps) / steps."""
 
     start: Rate

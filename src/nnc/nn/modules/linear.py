@@ -1,0 +1,60 @@
+"""Linear: y[…, out] = x[…, in] @ weight[in, out] + bias[out], a dense layer whose input size is said when it is made.
+
+It is PyTorch's and MLX's layer of that name: its tensors are there from the start, uniform in ±1/√in. `nn.Dense` finds
+its input size at the first call, and begins as He et al. have it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from nnc.arguments import Count, checked
+from nnc.dynamic.randomness import next_counter
+from nnc.errors import ArityError, ShapeError
+from nnc.nn.layers.dense import Dense
+from nnc.nn.layers.initializers import uniform
+from nnc.nn.layers.layer import Scope, T
+from nnc.nn.modules.module import Module, Parameter
+from nnc.nn.state.generators import generator_for
+from nnc.ops import reshape
+
+__all__ = ["Linear"]
+
+
+@checked
+class Linear(Module):
+    """Fully connected layer from `in_features` to `out_features` with `weight` and `bias` from the start."""
+
+    branches_in_training: ClassVar[bool] = False
+    # The dense layer inside says what class it is.
+    stands_by_class: ClassVar[bool] = False
+
+    def __init__(self, in_features: Count, out_features: Count, bias: bool = True) -> None:
+        super().__init__()
+        self.in_features, self.out_features, self.has_bias = in_features, out_features, bias
+        seed, draw = int(next_counter()), uniform(-1 / math.sqrt(in_features), 1 / math.sqrt(in_features))
+        shapes = {"weight": (in_features, out_features), "bias": (out_features,)}
+        for name, shape in shapes.items():
+            values = np.empty(shape, np.float32)
+            draw(generator_for(seed, name), values)
+            setattr(self, name, Parameter(values) if bias or name == "weight" else None)
+        self.own.called = True
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to the last axis of the input."""
+        if len(inputs) != 1:
+            raise ArityError("Linear", got=f"{len(inputs)} inputs", need="one input")
+        (x,) = inputs
+        if x.spec.rank and x.shape[-1] != self.in_features:
+            need, fix = f"{self.in_features} on the last axis", f"nn.Linear({x.shape[-1]}, {self.out_features})"
+            raise ShapeError("Linear", got=str(x.spec), need=need, fix=fix)
+        dense = Dense(self.out_features, self.has_bias)
+        if x.spec.rank == 1:
+            return (reshape(dense.build(scope, reshape(x, (1, self.in_features))), (self.out_features,)),)
+        return (dense.build(scope, x),)
+
+    def __repr__(self) -> str:
+        return f"Linear(in_features={self.in_features}, out_features={self.out_features}, bias={self.has_bias})"
