@@ -283,6 +283,8 @@ def _fix(rule: Rule, value: object) -> str:
     if isinstance(value, type) and issubclass(value, kind):
         return f"make one of it: {value.__name__}(…)"
     below: list[type] = kind.__subclasses__()
+    for outer in tuple(below):
+        below += outer.__subclasses__()
     known = [entry.__name__ for entry in below if not entry.__name__.startswith("_")]
     names = {name.lower(): name for name in known}
     close = get_close_matches(value.lower(), names, n=1) if isinstance(value, str) else []

@@ -58,10 +58,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     (place / "rows.csv").write_text(ROWS)
     environment = {**os.environ, "NNC_CACHE_DIR": str(place / "cache")}
     ran = subprocess.run([*COMMAND, *OPTIONS], cwd=place, env=environment, capture_output=True, check=True)
-    profile = kept_profile(runnable_target(), place / "cache")
-    assert profile
-    # Disturbed, it would be measured again by the next process, and other kernels might be chosen.
-    keep_profile(runnable_target(), place / "cache", replace(profile, times=MOST_TIMES))
+    # Measured while others worked, it would be measured again by the next process, and other kernels might be chosen.
+    # Processors whose family is shipped are not measured.
+    if profile := kept_profile(runnable_target(), place / "cache"):
+        keep_profile(runnable_target(), place / "cache", replace(profile, times=MOST_TIMES))
     return place / "cache", json.loads(ran.stdout)["sha256"]
 
 
@@ -87,7 +87,7 @@ def test_a_spoilt_cache_is_ignored_and_rebuilt(train: Train, built: tuple[Path, 
 
 def test_an_empty_file_is_ignored(train: Train, built: tuple[Path, str], cache: Path) -> None:
     shutil.copytree(built[0], cache, dirs_exist_ok=True)
-    name = min(files(cache))
+    name = min(name for name in files(cache) if name.startswith("objects"))
     (cache / name).write_bytes(b"")
     assert train()[0] == built[1]
     assert files(cache)[name]

@@ -187,6 +187,7 @@ RECEIVERS: Mapping[str, Draw] = {
 }
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
+    "nnc.vocabulary.answers.unknown_name": "called by `__getattr__`, below the checks of arguments",
     "nnc.graph.screen.fitted": "called with texts of our own",
     "nnc.graph.screen.preformatted": "called with texts of our own",
     "DynamicGraph.hold": "called when a variable gets a place in the record",

@@ -182,9 +182,9 @@ def test_case_26_a_vector_with_aliases(graph: SymbolicGraph) -> None:
 def test_case_27_a_tensor_written_in_parts(graph: SymbolicGraph, *, both: bool) -> None:
     """f = y₁² + y₁ y₂ of y₁ = ln x₁, y₂ = x₂²; without y₂ what it holds, and its gradient, is whatever was there."""
     x, y = graph.input(spec((2,))), graph.input(spec((2,)))
-    graph.apply(Command(ops.elementwise.pointwise.LOG, ops.rules.NoAttrs()), [x[0:1]], [y[0:1]])
+    graph.apply(Command(ops.elementwise.pointwise.log, ops.rules.NoAttrs()), [x[0:1]], [y[0:1]])
     if both:
-        graph.apply(Command(ops.elementwise.pointwise.SQUARE, ops.rules.NoAttrs()), [x[1:2]], [y[1:2]])
+        graph.apply(Command(ops.elementwise.pointwise.square, ops.rules.NoAttrs()), [x[1:2]], [y[1:2]])
     f = ops.square(y[0:1]) + (y[0:1] * y[1:2] if both else y[0:1])
     (slope,) = backward(graph, [f], [x])
     (found,) = values_of(graph, [slope], {x: np.float32([0.38, -2.8])})
@@ -226,7 +226,7 @@ def test_case_29_gradients_of_a_concatenation_come_after_the_sum(graph: Symbolic
     """Observations and actions side by side, read by two products: the gradients of both are parts of one sum."""
     observations, actions = graph.input(spec((64, 4))), graph.input(spec((64, 1)))
     both = graph.input(spec((64, 5)), "both")
-    copy = Command(ops.movement.copy.COPY, ops.rules.NoAttrs())
+    copy = Command(ops.movement.copy.contiguous, ops.rules.NoAttrs())
     graph.apply(copy, [observations], [both[:, 0:4]])
     graph.apply(copy, [actions], [both[:, 4:5]])
     weights = [graph.input(spec((5, 3))) for _ in range(2)]

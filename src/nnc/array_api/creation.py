@@ -32,7 +32,10 @@ def check_device(device: Device | None) -> None:
 
 def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
     check_device(device)
-    return tensor(np.asarray(value, dtype_of(dtype).numpy))
+    array, chosen = np.asarray(value), dtype_of(dtype)
+    if array.dtype.kind == "c" and chosen.kind != "complex":
+        raise DTypeError("full", got=f"complex numbers for {chosen}", need="a complex element type", fix="take real()")
+    return tensor(np.asarray(array, chosen.numpy))
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:

@@ -5,14 +5,17 @@ Functions that are continuous take integers and truth values as f32.
 
 from __future__ import annotations
 
-from typing import Self
+import operator
+from collections.abc import Callable
+from typing import Any, Self
 
-from nnc.arguments import explained
+from nnc.arguments import explained, shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import AnyDType, dtype_of
 from nnc.dynamic.located import located
 from nnc.dynamic.methods import ArrayMethods
 from nnc.dynamic.promotion import continuous, promoted
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.elementwise import complex_numbers, elementary, pointwise
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.products.products import matmul
@@ -172,35 +175,43 @@ class ElementwiseMethods(ArrayMethods):
 
     # ---- operators as methods
 
+    def _by_operator(self, subject: str, operation: Callable[[Any, Any], Any], other: object) -> Self:
+        try:
+            result: Self = operation(self, other)
+        except TypeError:
+            need = "an array, a number or nested lists of numbers"
+            raise ArgumentError(subject, got=f"other={shown(other)}", need=need, origin=caller_origin()) from None
+        return result
+
     @located
     def add(self, other: object) -> Self:
         """x + other"""
-        return self + other  # type: ignore[operator]  # what operators take
+        return self._by_operator("add", operator.add, other)
 
     @located
     def sub(self, other: object) -> Self:
         """x - other"""
-        return self - other  # type: ignore[operator]  # as above
+        return self._by_operator("sub", operator.sub, other)
 
     @located
     def mul(self, other: object) -> Self:
         """x · other"""
-        return self * other  # type: ignore[operator]  # as above
+        return self._by_operator("mul", operator.mul, other)
 
     @located
     def div(self, other: object) -> Self:
         """x / other"""
-        return self / other  # type: ignore[operator]  # as above
+        return self._by_operator("div", operator.truediv, other)
 
     @located
     def pow(self, other: object) -> Self:
         """x^other"""
-        return self**other  # type: ignore[operator]  # as above
+        return self._by_operator("pow", operator.pow, other)
 
     @located
     def matmul(self, other: object) -> Self:
         """x @ other"""
-        return self @ other  # type: ignore[operator]  # as above
+        return self._by_operator("matmul", operator.matmul, other)
 
     @property
     def itemsize(self) -> int:

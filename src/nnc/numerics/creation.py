@@ -18,6 +18,8 @@ from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
+from nnc.core.values.spec import TensorSpec, check_shape
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.eager import tensor
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import (
@@ -306,12 +308,24 @@ def _window(rule: Callable[[int], np.ndarray], m: int) -> Array:
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Rows and columns of what is on and below the k-th diagonal."""
-    return _indices(np.tri(n, n if m is None else m, k, dtype=np.bool_))
+    return _indices(_triangle(n, m, k))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Rows and columns of what is on and above the k-th diagonal."""
-    return _indices(~np.tri(n, n if m is None else m, k - 1, dtype=np.bool_))
+    return _indices(~_triangle(n, m, k - 1))
+
+
+def _triangle(n: int, m: int | None, k: int) -> np.ndarray:
+    """True on and below the k-th diagonal; whether there is memory for the places is asked first."""
+    columns = n if m is None else m
+    _check_room((n, columns))
+    return np.tri(n, columns, max(min(k, columns), -n), dtype=np.bool_)
+
+
+def _check_room(shape: tuple[int, ...]) -> None:
+    """The error of an allocation where there is no memory for i64 numbers of a shape."""
+    Tensor.empty(TensorSpec(check_shape(shape), I64))
 
 
 def _indices(mask: np.ndarray) -> tuple[Array, Array]:
@@ -321,7 +335,9 @@ def _indices(mask: np.ndarray) -> tuple[Array, Array]:
 
 def indices(dimensions: Sequence[int]) -> Array:
     """The index of each element of such a shape: y[axis, …] is the place along the axis."""
-    return tensor(np.indices(sizes_of(dimensions), np.int64))
+    sizes = sizes_of(dimensions)
+    _check_room((len(sizes), *sizes))
+    return tensor(np.indices(sizes, np.int64))
 
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None

@@ -48,6 +48,7 @@ from nnc.ops.sequence.recurrent_layers import *
 from nnc.ops.sequence.rotary import *
 
 explain_functions(sys.modules[__name__])
-for _name, _row in tuple(globals().items()):
-    if isinstance(_row, _FunctionOperator):
-        _row.call_it(_name, __name__)
+for _name, _value in tuple(globals().items()):
+    if isinstance(_value, _FunctionOperator):
+        _value.call_it(_name, __name__)
+del _name, _value

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.core.values.tensor import Tensor
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.state import assign, parameter_over
@@ -35,7 +35,7 @@ FORWARD = ("__call__", "call")
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
     """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`."""
-    return parameter_over(Tensor.from_numpy(np.array(value)) if not isinstance(value, Tensor) else value.clone())
+    return parameter_over(value.clone() if isinstance(value, Tensor) else Tensor.from_numpy(np.array(as_array(value))))
 
 
 class Module(MultiLayer):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, I64, dtype_of
 from nnc.core.values.tensor import Tensor, as_array
@@ -170,6 +171,8 @@ class LayerState:
 
         FormatError names what is missing or of another shape, and then nothing is set; unless `strict`, it is left out.
         """
+        if not isinstance(values, Mapping):
+            raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
         known, arrays = self._tensors(), {path: as_array(value) for path, value in values.items()}
         unfit = sorted(path for path in known.keys() & arrays.keys() if arrays[path].shape != known[path].shape)
         named = {
