@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -119,6 +122,27 @@ def test_a_mapped_file_that_was_shortened_is_an_error(tmp_path: Path) -> None:
     os.truncate(path, 100)
     with pytest.raises(FormatError, match="100 bytes of the .* that were mapped: it became shorter.* without mapped="):
         whole.numpy()
+
+
+MAPPED_ARRAY = """
+import os, sys
+from nnc.core.values.serialize import load_tensors
+values = load_tensors(sys.argv[1], mapped=True).tensors["x"].numpy()
+values[-1]
+os.truncate(sys.argv[1], 100)
+print("read on", flush=True)
+values[-1]
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs files that become shorter while they are mapped")
+def test_an_array_of_a_mapped_file_that_was_shortened_ends_the_process_as_security_says(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    save_tensors(path, {"x": Tensor.from_numpy(np.arange(1 << 16, dtype=np.float64))})
+    child = subprocess.run([sys.executable, "-c", MAPPED_ARRAY, str(path)], capture_output=True, text=True)
+    assert (child.stdout, child.returncode) == ("read on\n", -signal.SIGBUS)
+    security = (Path(__file__).parents[3] / "SECURITY.md").read_text()
+    assert "reading it behind the new\nend of the file ends the process with SIGBUS" in security
 
 
 # ---- with the safetensors library
