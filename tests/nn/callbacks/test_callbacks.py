@@ -284,3 +284,12 @@ def test_progress_that_nobody_can_read_is_an_error_of_ours() -> None:
                 model().fit(X, Y, callbacks=[callback(file)])
             with contextlib.suppress(OSError):
                 file.close()
+
+
+@pytest.mark.parametrize("log", [nn.CSVLog, nn.JSONLog])
+def test_a_log_on_a_full_device_is_an_error_of_ours(log: Callable[[Path], nn.Callback]) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full")
+    with pytest.raises(FormatError, match="/dev/full: got "):
+        model().fit(X, Y, callbacks=[log(full)])

@@ -100,6 +100,9 @@ def _head_of(path: Path) -> list[str]:
             return next(csv.reader([file.readline(LONGEST_HEAD).decode("utf-8", "replace")]), [])
     except OSError as error:
         raise _unwritable(path, error) from None
+    except csv.Error as error:
+        # As of `/dev/full` and `/dev/zero`, which are read as zeros without end.
+        raise FormatError(str(path), got=f"a first line that is none: {error}", need="columns") from None
 
 
 def write_line(file: TextIO, text: str) -> None:
