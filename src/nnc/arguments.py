@@ -4,7 +4,8 @@
     @explained    what is called often, of a class its public methods: looked at once it has failed, for the reason why
 
 A wrong one is an ArgumentError with got / need / fix, never Python's own TypeError from somewhere inside. An annotation
-may state a range too, by name: `Count` (1, 2, …), `Size` (0, 1, …), `Rate` (finite, ≥ 0), `Share` ([0, 1)), …
+may state a range too, by name: `Count` (1, 2, …), `Size` (0, 1, …), both below 2^63,
+`Seed` (0, 1, … without end), `Rate` (finite, ≥ 0), `Share` ([0, 1)), …
 
 Annotations are read once, at the first call. What they leave open (`Any`, `object`, `ArrayLike`) is not looked at.
 """
@@ -37,6 +38,8 @@ BUILTIN = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
 SHOWN = 40
 # Integers of more bits are larger than any float, and Python refuses to print very long ones.
 FLOAT_BITS = 1024
+# One more than the largest size: shapes, strides and counts are 64-bit integers wherever they arrive.
+PAST_SIZES = 2.0**63
 _FREQUENT: list[object] = []
 # Constructors whose arguments are checked before they run.
 _BEFORE: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
@@ -60,12 +63,17 @@ class Range:
 
     def __str__(self) -> str:
         signs = ("≥" if self.closed[0] else ">", "≤" if self.closed[1] else "<")
-        ends = [f"{sign} {end:g}" for sign, end in zip(signs, (self.low, self.high), strict=True) if isfinite(end)]
+        ends = [
+            f"{sign} {'2^63' if end == PAST_SIZES else format(end, 'g')}"
+            for sign, end in zip(signs, (self.low, self.high), strict=True)
+            if isfinite(end)
+        ]
         return " and ".join(ends)
 
 
-Count = Annotated[int, Range(1)]
-Size = Annotated[int, Range(0)]
+Count = Annotated[int, Range(1, PAST_SIZES, closed=(True, False))]
+Size = Annotated[int, Range(0, PAST_SIZES, closed=(True, False))]
+Seed = Annotated[int, Range(0)]
 Finite = Annotated[float, Range()]
 Positive = Annotated[float, Range(0.0, closed=(False, True))]
 Rate = Annotated[float, Range(0.0)]
@@ -127,6 +135,8 @@ def explained(door: D) -> D:
 
     Of a class the constructor and every public method that the class itself defines.
     """
+    if not callable(door) or door.__module__ == "builtins":
+        raise ArgumentError("explained", got=shown(door), need="a function or class that is written in Python")
     if not isinstance(door, type):
         return _wrapped(door, _after)
     _explain_methods(door, "")

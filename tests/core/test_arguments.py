@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from nnc.arguments import Count, Finite, Positive, Probability, Rate, Share, Size, checked, explained, rule_of
+from nnc.arguments import Count, Finite, Positive, Probability, Rate, Seed, Share, Size, checked, explained, rule_of
 from nnc.errors import ArgumentError
 
 T = TypeVar("T", bound=BaseException)
 
 FITS: tuple[tuple[object, object], ...] = (
-    (Count, 1), (Count, np.int64(3)), (Count, 2**80), (Size, 0), (Rate, 0), (Rate, np.float32(0.5)), (Share, 0.0),
+    (Count, 1), (Count, np.int64(3)), (Count, 2**63 - 1), (Seed, 2**80), (Size, 0), (Rate, 0), (Share, 0.0),
+    (Rate, np.float32(0.5)),
     (Probability, 1.0), (Positive, 1e-300), (Finite, -1e30), (bool, np.True_), (str, ""), (int | None, None),
     (tuple[int, ...], ()), (tuple[int, str], (1, "a")), (Sequence[int], [1, 2]), (Sequence[int], np.arange(3)),
     (Iterable[int], iter([1])), (Mapping[str, int], {"a": 1}), (Callable[[], int], len), (Literal["same"], "same"),
@@ -23,6 +24,9 @@ FITS: tuple[tuple[object, object], ...] = (
 )  # fmt: skip
 DOES_NOT: tuple[tuple[object, object, str], ...] = (
     (Count, 0, "an integer ≥ 1"),
+    (Count, 2**63, "an integer ≥ 1 and < 2^63"),
+    (Size, 10**400, "an integer ≥ 0 and < 2^63"),
+    (Seed, -1, "an integer ≥ 0"),
     (Count, True, "an integer"),
     (Count, 3.0, "an integer"),
     (Count, "3", "an integer"),
@@ -92,7 +96,9 @@ def together(*parts: int, base: int = 0, **named: int) -> int:
 def test_a_dataclass_is_checked_when_it_is_made_and_replaced() -> None:
     zoo = Zoo(2, Zebra())
     assert replace(zoo, cages=3).cages == 3
-    with pytest.raises(ArgumentError, match=r"^Zoo: got cages=0; need an integer ≥ 1 \(test_arguments.py:\d+\)$"):
+    with pytest.raises(
+        ArgumentError, match=r"^Zoo: got cages=0; need an integer ≥ 1 and < 2\^63 \(test_arguments.py:\d+\)$"
+    ):
         Zoo(0)
     with pytest.raises(ArgumentError, match="cages=-1"):
         replace(zoo, cages=-1)
@@ -163,3 +169,9 @@ def test_an_explained_function_keeps_an_error_that_no_argument_explains() -> Non
 
     with pytest.raises(ZeroDivisionError):
         half(Odd(3))
+
+
+def test_only_what_is_written_in_python_is_explained() -> None:
+    for door in (int, 3):
+        with pytest.raises(ArgumentError, match="explained: got .*; need a function or class"):
+            explained(door)  # type: ignore[type-var]  # what users may try

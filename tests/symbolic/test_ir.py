@@ -571,3 +571,9 @@ def test_what_is_called_often_says_what_is_wrong_in_our_own_words_too(value: Any
         with pytest.raises(UnknownKeyError):
             call(value)
     assert value not in arena
+
+
+def test_a_storage_that_holds_no_records_is_refused_at_once() -> None:
+    for storage in (object, "list", 3, None):
+        with pytest.raises(ArgumentError, match="storage"):
+            SymbolicGraph(storage=storage)  # type: ignore[arg-type]  # what users may try

@@ -12,8 +12,8 @@ from enum import Enum, IntEnum
 from numbers import Integral
 from typing import Final, Generic, Protocol, TypeVar
 
-from nnc.arguments import explained, frequent
-from nnc.errors import KeyOverflowError, UnknownKeyError
+from nnc.arguments import explained, frequent, shown
+from nnc.errors import ArgumentError, KeyOverflowError, UnknownKeyError
 
 K = TypeVar("K", bound=int)
 D = TypeVar("D")
@@ -147,6 +147,9 @@ class Arena(Generic[K, D]):
         self._width = width
         self._capacity = width.capacity
         self._storage: RecordStorage[D] = storage()
+        if not hasattr(self._storage, "__delitem__"):
+            need = "ListStorage, DictStorage or a class that is used as they are"
+            raise ArgumentError("storage", got=shown(storage), need=need)
         self._next = 0
         self._version = 0
 

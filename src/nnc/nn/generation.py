@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Positive, Size, checked, shown
+from nnc.arguments import Count, Positive, Seed, checked, shown
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
@@ -121,7 +121,7 @@ def generate(
     top_p: Part | None = ...,
     beams: Count = ...,
     stop: Iterable[int] = ...,
-    seed: Size = ...,
+    seed: Seed = ...,
     cache: bool = ...,
 ) -> list[int]: ...
 @overload
@@ -135,7 +135,7 @@ def generate(
     top_p: Part | None = ...,
     beams: Count = ...,
     stop: Iterable[int] = ...,
-    seed: Size = ...,
+    seed: Seed = ...,
     cache: bool = ...,
 ) -> list[list[int]]: ...
 @checked
@@ -149,7 +149,7 @@ def generate(
     top_p: Part | None = None,
     beams: Count = 1,
     stop: Iterable[int] = (),
-    seed: Size = 0,
+    seed: Seed = 0,
     cache: bool = True,
 ) -> list[int] | list[list[int]]:
     """At most `length` tokens that follow the prompt, or a list of them for each of several prompts of any lengths.
@@ -185,7 +185,7 @@ def stream(
     top_k: Count | None = None,
     top_p: Part | None = None,
     stop: Iterable[int] = (),
-    seed: Size = 0,
+    seed: Seed = 0,
     cache: bool = True,
     sliding: bool = False,
 ) -> Iterator[int]:

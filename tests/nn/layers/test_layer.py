@@ -14,7 +14,7 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.cli.main import main
-from nnc.errors import ShapeError
+from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.layer import Scope, T
 from nnc.symbolic import SymbolicGraph, scope
 
@@ -121,3 +121,17 @@ def test_the_command_line_names_no_line_of_a_library(
     complaint = capsys.readouterr().err
     assert "relu2 · relu: f32" in complaint
     assert ".py:" not in complaint
+
+
+def test_layers_refuse_sizes_that_no_shape_holds_and_say_which() -> None:
+    layers = {
+        "units": lambda size: nn.Dense(size),
+        "kernel": lambda size: nn.Convolution3D(3, size),
+        "stride": lambda size: nn.MaxPool(2, size),
+        "features": lambda size: nn.Embedding(3, size),
+        "heads": lambda size: nn.MultiHeadAttention(size),
+    }
+    for name, make in layers.items():
+        for size in (2**63, 10**400):
+            with pytest.raises(ArgumentError, match=rf"got {name}=.* and < 2\^63"):
+                make(size)

@@ -11,7 +11,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import ArgumentError, ShapeError
+from nnc.errors import ArgumentError, OutOfMemoryError, ShapeError
 from nnc.nn import optim
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
@@ -86,3 +86,10 @@ def test_layers_in_a_row_may_be_a_list() -> None:
     assert layers[-1] == nn.ReLU()
     with pytest.raises(ArgumentError, match="Sequential: got 0=3; need layers"):
         nn.Sequential([3])  # type: ignore[list-item]
+
+
+def test_sizes_that_nothing_can_hold_are_refused_by_name() -> None:
+    with pytest.raises(ArgumentError, match=r"Linear: got in_features=an integer of .* and < 2\^63"):
+        nn.Linear(10**400, 1)
+    with pytest.raises(OutOfMemoryError, match=r"Linear: got \d+ bytes for \[4611686018427387904, 1\]"):
+        nn.Linear(2**62, 1)

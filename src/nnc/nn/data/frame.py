@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Size, checked, shown
+from nnc.arguments import Count, Seed, Size, checked, shown
 from nnc.core.precautions.shield import Shield
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data.ahead import EpochStream, Prefetch, Row, Workers
@@ -60,7 +60,7 @@ class DataFrame:
 
     size = 1
 
-    def __init__(self, columns: Mapping[str, Any], *, seed: Size = 0) -> None:
+    def __init__(self, columns: Mapping[str, Any], *, seed: Seed = 0) -> None:
         arrays = {name: _column_of(name, values) for name, values in columns.items()}
         lengths = {name: len(values) for name, values in arrays.items()}
         if len(set(lengths.values())) != 1:
@@ -89,7 +89,7 @@ class DataFrame:
 
     @classmethod
     @checked
-    def from_items(cls, items: object, names: Sequence[str] = (), *, seed: Size = 0) -> DataFrame:
+    def from_items(cls, items: object, names: Sequence[str] = (), *, seed: Seed = 0) -> DataFrame:
         """Rows from any data set with `len` and `[k]`, as those of torch and of Hugging Face, or from an iterable.
 
         Items are mappings by name, or tuples with a name for each place. What has an end, as a generator, is given by
@@ -111,13 +111,13 @@ class DataFrame:
 
     @classmethod
     @checked
-    def from_csv(cls, path: Path | str, columns: Sequence[str] = (), *, seed: Size = 0) -> DataFrame:
+    def from_csv(cls, path: Path | str, columns: Sequence[str] = (), *, seed: Seed = 0) -> DataFrame:
         """A CSV file with a head, read on all cores by pyarrow (extra `data`); `read_table` needs no extra."""
         return cls._of(ArrayRows(csv_columns(Path(path), tuple(columns))), seed, Prefetch())
 
     @classmethod
     @checked
-    def from_parquet(cls, path: Path | str, columns: Sequence[str] = (), *, seed: Size = 0) -> DataFrame:
+    def from_parquet(cls, path: Path | str, columns: Sequence[str] = (), *, seed: Seed = 0) -> DataFrame:
         """A Parquet file, read on all cores by pyarrow (extra `data`); `columns` are those that are read."""
         return cls._of(ArrayRows(parquet_columns(Path(path), tuple(columns))), seed, Prefetch())
 
@@ -148,7 +148,7 @@ class DataFrame:
         return self._with(SelectedRows((self._rows,), columns))
 
     @checked
-    def shuffle(self, buffer: Count | None = None, *, seed: Size | None = None) -> DataFrame:
+    def shuffle(self, buffer: Count | None = None, *, seed: Seed | None = None) -> DataFrame:
         """Another random order in each epoch: of all rows, or with a `buffer` of so many that are waiting.
 
         Waiting rows are places in a source, not values, but where the source is an iterable. The seed is that of all

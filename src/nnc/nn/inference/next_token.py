@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Positive, Range, Size, checked
+from nnc.arguments import Count, Positive, Range, Seed, checked
 from nnc.classes import dataclass
 from nnc.errors import NotFiniteError
 
@@ -27,7 +27,7 @@ class TokenChoice:
     temperature: Positive | None = None
     top_k: Count | None = None
     top_p: Part | None = None
-    seed: Size = 0
+    seed: Seed = 0
 
     @property
     def greedy(self) -> bool:

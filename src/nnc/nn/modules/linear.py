@@ -10,10 +10,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc.arguments import Count, checked
 from nnc.dynamic.randomness import next_counter
-from nnc.errors import ArityError, ShapeError
+from nnc.errors import ArityError, OutOfMemoryError, ShapeError
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.initializers import uniform
 from nnc.nn.layers.layer import Scope, T
@@ -22,6 +23,15 @@ from nnc.nn.state.generators import generator_for
 from nnc.ops import reshape
 
 __all__ = ["Linear"]
+
+
+def _empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Room for the elements of a parameter; NumPy has two errors for the lack of it."""
+    try:
+        return np.empty(shape, np.float32)
+    except (ValueError, MemoryError):
+        got, need = f"{4 * math.prod(shape)} bytes for {list(shape)}", "memory that this machine has"
+        raise OutOfMemoryError("Linear", got=got, need=need) from None
 
 
 @checked
@@ -38,7 +48,7 @@ class Linear(Module):
         seed, draw = int(next_counter()), uniform(-1 / math.sqrt(in_features), 1 / math.sqrt(in_features))
         shapes = {"weight": (in_features, out_features), "bias": (out_features,)}
         for name, shape in shapes.items():
-            values = np.empty(shape, np.float32)
+            values = _empty(shape)
             draw(generator_for(seed, name), values)
             setattr(self, name, Parameter(values) if bias or name == "weight" else None)
         self.own.called = True
