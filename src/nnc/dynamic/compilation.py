@@ -4,8 +4,9 @@
     step(x, flag=True)         the first call records, plans and runs; the next one of this signature runs
 
 A signature is the shapes and element types of all arrays among the arguments, nested in tuples, lists and dictionaries,
-and the values of everything else: numbers, texts, layers and other static arguments. A number that changes from call to
-call is better given as an array. A new signature is recorded anew; `recorded` counts them.
+and the values of everything else: numbers, texts and other static arguments; of layers and modules, which one it is. A
+number that changes from call to call is better given as an array. A new signature is recorded anew; `recorded` counts
+them.
 
 Called on recorded variables, a compiled function is one node of the record: it keeps what its gradient reads, and
 gradients go through it, to any order, by programs of their own. Called while another function is recorded, it becomes a
@@ -17,6 +18,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -36,6 +38,7 @@ from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.randomness import next_counter
+from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
@@ -49,6 +52,7 @@ from nnc.symbolic.passes import simplify
 P = ParamSpec("P")
 R = TypeVar("R")
 Signature = tuple[Structure, tuple[Hashable, ...]]
+Mode = Callable[[], Hashable]
 KEPT_SIGNATURES = 1024
 
 
@@ -70,6 +74,21 @@ class _Source:
     inputs: tuple[TensorKey, ...]
     outputs: tuple[TensorKey, ...]
     constants: Mapping[TensorKey, Tensor]
+
+
+class _Itself:
+    """A layer or module in a signature: two that are equal as configurations have weights of their own."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: HasParameters) -> None:
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.owner is self.owner
+
+    def __hash__(self) -> int:
+        return id(self.owner)
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +113,10 @@ class _Recorded:
     # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
     renewals: tuple[tuple[Variable, int], ...] = ()
+    # What the program depends on beside arguments, such as whether a layer is in training, by its owner's identity.
+    modes: Mapping[int, Mode] = field(default_factory=dict)
+    # The signature that it is kept under.
+    of: Signature = (LEAF, ())
 
     def __post_init__(self) -> None:
         numbers = {entry: number for number, entry in enumerate(self.outputs)}
@@ -121,8 +144,9 @@ class CompiledFunction(Generic[P, R]):
         self.options = options
         self.recorded = 0
         self._programs: RecentlyUsed[tuple[Hashable, ...], _Recorded] = RecentlyUsed(_nbytes)
-        # What programs depend on beside arguments, such as whether a layer is in training.
-        self._modes: dict[int, Callable[[], Hashable]] = {}
+        # The modes of the programs that are kept, by signature: those of another signature make no program anew, and
+        # a layer is held no longer than its program.
+        self._modes: dict[Signature, tuple[Mode, ...]] = {}
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = Arena(0)
@@ -211,14 +235,22 @@ class CompiledFunction(Generic[P, R]):
             with self._lock:
                 program = self._programs.get(self._in_modes(signature))
                 if program is None:
-                    made = self._record(args, kwargs)
-                    program = self._programs.put(self._in_modes(signature), made)
+                    program = self._keep(signature, self._record(args, kwargs))
                     self._arena.fit(entry.compiled for entry in self._programs.values())
                     self.recorded += 1
         return program, arrays
 
     def _in_modes(self, signature: Signature) -> tuple[Hashable, ...]:
-        return (*signature, *[mode() for mode in self._modes.values()])
+        modes = self._modes.get(signature)
+        return signature if modes is None else (*signature, *[mode() for mode in modes])
+
+    def _keep(self, signature: Signature, made: _Recorded) -> _Recorded:
+        """Keep a program, and of modes those alone that programs which are still kept depend on."""
+        made.of = signature
+        self._modes = _modes_of([*self._programs.values(), made])
+        program = self._programs.put(self._in_modes(signature), made)
+        self._modes = _modes_of(self._programs.values())
+        return program
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
         """Run the function on traced values."""
@@ -234,7 +266,6 @@ class CompiledFunction(Generic[P, R]):
             returned, shape = flatten(self.function(*given_args, **given_kwargs))
             results = tuple(_result(trace, entry) for entry in returned)
             renewed = tuple((variable, _result(trace, value)) for variable, value in trace.renewed.values())
-        self._modes.update(trace.modes)
         inputs = [entry.symbol for entry in traced if isinstance(entry, TracedValue)]
         captured = tuple(variable for variable, _ in trace.captured.values())
         inputs += [value.symbol for _, value in trace.captured.values()]
@@ -242,7 +273,9 @@ class CompiledFunction(Generic[P, R]):
         inputs += [] if trace.counter is None else [trace.counter.symbol]
         pairs = zip(_names(self.function, structure), leaves, strict=True)
         shown = ", ".join(f"{name}={_spec(entry) if _is_tensor(entry) else repr(entry)}" for name, entry in pairs)
-        return self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
+        made = self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
+        made.modes = trace.modes
+        return made
 
     def _planned(
         self,
@@ -365,6 +398,15 @@ def compile(
 jit = compile
 
 
+def _modes_of(programs: Iterable[_Recorded]) -> dict[Signature, tuple[Mode, ...]]:
+    """Per signature the modes of its programs, in an order that does not depend on when they ran."""
+    found: dict[Signature, dict[int, Mode]] = {}
+    for program in programs:
+        if program.modes:
+            found.setdefault(program.of, {}).update(program.modes)
+    return {signature: tuple(modes[owner] for owner in sorted(modes)) for signature, modes in found.items()}
+
+
 def _nbytes(program: _Recorded) -> int:
     return program.compiled.memory().program
 
@@ -407,6 +449,8 @@ def _kind(leaf: object) -> Hashable:
     """What a signature says of an argument: its spec, or its value and the type of that (1 and 1.0 are two)."""
     if _is_tensor(leaf):
         return _spec(leaf)
+    if isinstance(leaf, HasParameters):
+        return _Itself(leaf)
     value = leaf.hex() if isinstance(leaf, float) else leaf
     try:
         hash(value)

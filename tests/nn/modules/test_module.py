@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import nnc
 from nnc import nn
+from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 from nnc.nn.data import Batches, Examples
 
@@ -189,3 +192,39 @@ def test_arrays_of_forward_stand_among_the_statistics_of_a_model() -> None:
 
     model = nn.Model(Shifted(), (4,), loss=nn.MeanSquaredError())
     np.testing.assert_array_equal(model.predict(X), X + np.arange(4, dtype=np.float32))
+
+
+def test_other_modules_are_held_no_longer_than_their_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SETTINGS, "kept_programs", 2)
+
+    class Held(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(2)
+
+        def forward(self, x: nnc.Variable) -> nnc.Variable:
+            return self.dense(x)
+
+    @nnc.compile
+    def applied(net: Held, x: np.ndarray) -> nnc.Variable:
+        return net(x)
+
+    x = np.ones((1, 2), np.float32)
+    nets = [Held() for _ in range(5)]
+    for net in nets:
+        np.testing.assert_allclose(applied(net, x).numpy(), net(x).numpy(), rtol=1e-6)
+    assert len(applied._modes) == 2
+    seen = [weakref.ref(net) for net in nets]
+    del nets, net
+    gc.collect()
+    assert sum(ref() is not None for ref in seen) == 2
+
+
+def test_layers_that_are_equal_have_programs_and_weights_of_their_own() -> None:
+    applied = nnc.compile(lambda net, x: net(x))
+    x = np.ones((1, 2), np.float32)
+    first, second = nn.Dense(2), nn.Dense(2)
+    for net in (first, second, first):
+        np.testing.assert_allclose(applied(net, x).numpy(), net(x).numpy(), rtol=1e-6)
+    assert applied.recorded == 2
+    assert not np.array_equal(applied(first, x).numpy(), applied(second, x).numpy())
