@@ -216,6 +216,9 @@ def _before(function: Callable[..., Any], rules: Callable[[], Rules], subject: s
     def door(*args: Any, **kwargs: Any) -> Any:
         if not known:
             known.append(rules())
+        if kwargs and known[0].others is None:
+            # Another project's word for an argument, such as `lr`.
+            kwargs = translated(kwargs, known[0].named) or kwargs
         broken = known[0].broken(args, kwargs)
         if broken is not None:
             raise _fault(subject, *broken)

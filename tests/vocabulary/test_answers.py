@@ -95,9 +95,8 @@ def test_copies_and_pickles_are_what_they_were() -> None:
 @pytest.mark.parametrize(
     ("refused", "text"),
     [
-        (lambda: nn.Adam(lr=1e-3), r"Adam: got lr=; need rate, .* Fix: rate="),
-        (lambda: nn.Dense(3, use_bias=False), r"Dense: got use_bias=; need units, bias. Fix: bias="),
-        (lambda: nn.Convolution(3, kernel_size=3), "Fix: kernel="),
+        (lambda: nn.Adam(betas=(0.9, 0.99)), r"Adam: got betas=; need rate, .* Fix: beta1=, beta2="),
+        (lambda: nn.Dense(3, kernel_initializer="zeros"), r"Dense: got .* Fix: nn.Initialized"),
         (lambda: nn.Dense(3, activation="relu"), "Fix: a layer behind it"),
         (lambda: nn.Model(nn.Dense(2), (3,), optimiser=nn.Adam()), "Fix: optimizer="),
         (lambda: nnc.vmap(abs, in_axis=0), "got in_axis=; .* Fix: in_axes="),
@@ -107,3 +106,15 @@ def test_arguments_of_other_projects_are_answered(refused: Any, text: str) -> No
     with pytest.raises(ArgumentError, match=text) as caught:
         refused()
     assert caught.value.origin.startswith("test_answers.py")
+
+
+def test_common_words_of_other_projects_are_taken() -> None:
+    assert nn.Adam(lr=1e-2) == nn.Adam(learning_rate=1e-2) == nn.Adam(1e-2)
+    assert nn.Adam(beta_1=0.8, eps=1e-6, weight_decay=0.1) == nn.Adam(beta1=0.8, epsilon=1e-6, decay=0.1)
+    assert nn.Dense(3, use_bias=False) == nn.Dense(3, bias=False)
+    assert nn.Convolution(out_channels=3, kernel_size=5, strides=2) == nn.Convolution(3, 5, 2)
+    assert nn.Dropout(p=0.5) == nn.Dropout(0.5)
+    assert nn.Embedding(num_embeddings=10, embedding_dim=4) == nn.Embedding(10, 4)
+    assert nn.LSTM(hidden_size=8, num_layers=2) == nn.LSTM(8, 2)
+    with pytest.raises(ArgumentError, match="rate="):
+        nn.Adam(lr=-1.0)
