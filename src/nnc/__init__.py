@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
+    from nnc.nn import optim as optim
     from nnc.nn.files.files import load, save
     from nnc.numerics import *
 
@@ -108,7 +109,7 @@ _NUMERICS = (
     "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "sigmoid", "sign", "signbit", "sin",
     "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril", "tril_indices", "triu",
+    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril", "tril_indices", "triu",
     "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unflatten", "union1d", "unique",
     "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros",
     "zeros_like",
@@ -127,6 +128,7 @@ _HOMES = {
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
+    "optim": "nnc.nn",
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.compilation"),
@@ -237,6 +239,7 @@ __all__ = [
     "normal",
     "numerics",
     "ops",
+    "optim",
     "planning",
     "profile",
     "save",

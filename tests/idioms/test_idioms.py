@@ -1,4 +1,4 @@
-"""Lines that users of PyTorch, JAX, MLX and NumPy write from memory run after their imports alone have changed.
+"""Lines that users of PyTorch, Keras, JAX, MLX and NumPy write from memory run after their imports alone have changed.
 
 A list NAME.txt begins with the imports. `## ADDRESS` is the getting-started page whose idioms the blocks below it are,
 in words of our own. A block that we write otherwise ends with `!! FORM`: the error names that form.
@@ -59,7 +59,9 @@ def test_idioms(idiom: Idiom) -> None:
 
 
 def test_nearly_all_run() -> None:
-    assert len(IDIOMS) >= 150
-    assert {path.stem for path in LISTS} == {"jax", "mlx", "numpy", "torch"}
+    assert len(IDIOMS) >= 300
+    assert {path.stem for path in LISTS} == {
+        *("jax", "jax_training", "keras", "mlx", "mlx_training", "numpy", "torch", "torch_training"),
+    }
     assert sum(not one.form for one in IDIOMS) >= 0.95 * len(IDIOMS)
     assert all(one.page.startswith("https://") for one in IDIOMS)

@@ -8,7 +8,7 @@ from tests.numerics.agreement import Call, agree, agree_compiled, same, slopes_a
 
 import nnc
 from nnc.core.values.dtype import BF16, BOOL, F32, F64, I32, I64
-from nnc.errors import ArgumentError, AttributeValueError, DeviceError, DTypeError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, DeviceError, DTypeError, ShapeError, UsageError
 
 X = np.random.default_rng(7).standard_normal((3, 4))
 OF_ARRAYS: list[Call] = [
@@ -121,8 +121,28 @@ def test_refusals() -> None:
         (lambda: nnc.zeros((2, -1)), ShapeError, "-1"),
         (lambda: nnc.zeros(2, "f31"), DTypeError, "f31"),
         (lambda: nnc.arange(0, 1, 0), ArgumentError, "arange"),
-        (lambda: nnc.ones(2, requires_grad=True), ArgumentError, "nnc.variable"),
+        (lambda: nnc.eye(2, requires_grad=True), ArgumentError, "nnc.variable"),
         (lambda: nnc.zeros((2,), order="C"), ArgumentError, "row-major"),
     ):
         with pytest.raises(error, match=text):
             refused()
+
+
+def test_what_is_made_may_ask_for_gradients() -> None:
+    for made in (
+        nnc.zeros(2, requires_grad=True),
+        nnc.ones((2,), requires_grad=True),
+        nnc.rand(2, requires_grad=True),
+        nnc.randn(2, requires_grad=True),
+        nnc.tensor([1.0, 2.0], requires_grad=True),
+        nnc.variable([1.0, 2.0], requires_grad=True),
+    ):
+        assert made.requires_grad
+        (made * 3).sum().backward()
+        np.testing.assert_array_equal(made.grad, [3.0, 3.0])
+    for constant in (nnc.zeros(2), nnc.tensor([1.0]), nnc.variable([1.0], requires_grad=False), made.detach()):
+        assert not constant.requires_grad
+        with pytest.raises(UsageError, match="requires_grad: got True; .* Fix: layer.freeze"):
+            constant.requires_grad = True
+    with pytest.raises(UsageError, match="give it as an argument of nnc.grad"):
+        nnc.compile(lambda x: x * nnc.randn(2, requires_grad=True))(np.ones(2, np.float32))

@@ -35,7 +35,8 @@ DOORS = {
         "minimization", "passes", "quantization_report", "scopes", "stages", "text.tables", "value_names",
     },
     "dynamic": {
-        "array", "compilation", "eager", "located", "promotion", "randomness", "state", "traced", "tree", "variable",
+        "array", "compilation", "differentiation", "eager", "located", "promotion", "randomness", "state", "traced",
+        "tree", "variable",
     },
     "onnx": set[str](),
 }  # fmt: skip

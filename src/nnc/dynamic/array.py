@@ -315,6 +315,10 @@ class ArrayOperand(ElementwiseMethods, Answering):
         """Number of elements."""
         return self.spec.elements
 
+    def numel(self) -> int:
+        """Number of elements, as PyTorch calls it."""
+        return self.spec.elements
+
     @property
     def dtype(self) -> DType:
         """Element type."""

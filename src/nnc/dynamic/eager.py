@@ -18,21 +18,27 @@ from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 
 
-def tensor(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+def tensor(
+    value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False, requires_grad: bool = False
+) -> Variable:
     """A constant: what is computed from it is recorded only beside variables.
 
     `value` is copied, or with `share` used where it is. Python's floats become f32; arrays keep their element type.
+    With `requires_grad` it is what `variable` gives.
 
     >>> tensor([1.0, 2.0]) * 3
     Variable(f32[2], constant)
     [3. 6.]
     """
-    return default_graph().constant(value, dtype, share=share)
+    graph = default_graph()
+    return (graph.variable if requires_grad else graph.constant)(value, dtype, share=share)
 
 
-def variable(value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+def variable(
+    value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False, requires_grad: bool = True
+) -> Variable:
     """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`."""
-    return default_graph().variable(value, dtype, share=share)
+    return tensor(value, dtype, share=share, requires_grad=requires_grad)
 
 
 def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:

@@ -139,6 +139,18 @@ class Variable(ArrayOperand):
         return None
 
     @property
+    def requires_grad(self) -> bool:
+        """Whether it is recorded, so that gradients can be asked for."""
+        return self.place is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value is not self.requires_grad:
+            fix = "layer.freeze(), layer.unfreeze(); x.detach(), nnc.variable(x)"
+            need = "what it was made as"
+            raise UsageError("requires_grad", got=f"{value!r}", need=need, fix=fix, origin=caller_origin())
+
+    @property
     def grad(self) -> ArrayOperand | None:
         """What `backward` calls have added up since it was last set to None; of a leaf alone."""
         tracing = self.graph.gradients_of_trace()

@@ -5,6 +5,8 @@ A name is public where its module lists it (`__all__`), or below.
 
 from typing import TYPE_CHECKING, NoReturn
 
+from nnc.dynamic.differentiation import value_and_grad as value_and_grad
+from nnc.nn import optim as optim
 from nnc.nn.callbacks.callbacks import *
 from nnc.nn.callbacks.event_files import *
 from nnc.nn.callbacks.progress_bar import *
@@ -64,6 +66,14 @@ from nnc.nn.training.training import History as History
 from nnc.nn.training.training import Progress as Progress
 from nnc.nn.training.training import Run as Run
 from nnc.nn.training.training_page import TrainingPage as TrainingPage
+from nnc.numerics import gelu as gelu
+from nnc.numerics import log_softmax as log_softmax
+from nnc.numerics import logsumexp as logsumexp
+from nnc.numerics import relu as relu
+from nnc.numerics import sigmoid as sigmoid
+from nnc.numerics import softmax as softmax
+from nnc.numerics import softplus as softplus
+from nnc.numerics import tanh as tanh
 from nnc.symbolic.quantization_report import QuantizationReport as QuantizationReport
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS

@@ -12,6 +12,7 @@ They hold an optimizer of `nnc.nn`, whose command and state are those of everywh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +26,8 @@ from nnc.nn.optimization import optimizers
 from nnc.nn.optimization.in_place import update_in_place
 from nnc.nn.optimization.optimizers import Optimizer as Rule
 from nnc.nn.state.layer_state import LayerState, Parameters
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.network_names import LAYERS
 
 ParameterSource = Parameters | Iterable[Variable]
 
@@ -50,8 +53,8 @@ class StepOptimizer:
             None,
         )
 
-    def zero_grad(self) -> None:
-        """Forget all gradients."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, whether or not zeros are asked for."""
         self._layer.zero_grad()
 
     @property
@@ -140,3 +143,9 @@ def RMSprop(  # noqa: N802  # as PyTorch calls it
 ) -> StepOptimizer:
     """v' = α v + (1 - α) g²;  m' = momentum · m + g / (√v' + ε);  w' = w - lr · m'."""
     return StepOptimizer(params, optimizers.RMSProp(lr, alpha, momentum, eps, weight_decay))
+
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown_name("module 'nnc.nn.optim'", name, LAYERS, lambda: globals(), "optim.")

@@ -31,7 +31,7 @@ from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.located import located
 from nnc.dynamic.randomness import seed
-from nnc.numerics import fft, linalg, random
+from nnc.numerics import fft, linalg, random, tree
 from nnc.numerics.comparison import *
 from nnc.numerics.creation import *
 from nnc.numerics.cumulative import *
@@ -84,7 +84,7 @@ __all__ = [
     "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "sigmoid", "sign", "signbit", "sin",
     "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
     "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tri", "tril", "tril_indices", "triu",
+    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril", "tril_indices", "triu",
     "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unflatten", "union1d", "unique",
     "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros",
     "zeros_like",

@@ -20,7 +20,9 @@ from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.array import ArrayOperand
 from nnc.dynamic.promotion import beside_number, promoted
-from nnc.errors import AttributeValueError
+from nnc.dynamic.state import parameter_over
+from nnc.dynamic.variable import Variable
+from nnc.errors import AttributeValueError, UsageError
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.broadcast import normalize_axes
 
@@ -34,6 +36,16 @@ AnyDevice = Device | str | None
 def as_array(value: AnyArray) -> Array:
     """The operand itself; a constant of anything else."""
     return value if isinstance(value, ArrayOperand) else asarray(value)
+
+
+def asked(x: Array, requires_grad: bool) -> Array:
+    """The array, or a leaf over its memory that gradients can be asked for."""
+    if not requires_grad:
+        return x
+    if type(x) is not Variable:
+        got, fix = "requires_grad=True in a function that is compiled or mapped", "give it as an argument of nnc.grad"
+        raise UsageError("requires_grad", got=got, need="an eager value", fix=fix)
+    return parameter_over(x.tensor)
 
 
 def arrays(values: Iterable[AnyArray]) -> list[Array]:

@@ -28,6 +28,7 @@ from nnc.numerics.conversion import (
     Array,
     Sizes,
     as_array,
+    asked,
     check_cpu,
     chosen_dtype,
     met,
@@ -97,14 +98,18 @@ def copy(x: AnyArray) -> Array:
     return ops.contiguous(as_array(x))
 
 
-def zeros(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:
+def zeros(
+    *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
+) -> Array:
     """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`."""
-    return _filled(shape, dtype, 0, device)
+    return asked(_filled(shape, dtype, 0, device), requires_grad)
 
 
-def ones(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:
+def ones(
+    *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
+) -> Array:
     """An array of ones, given as to `zeros`."""
-    return _filled(shape, dtype, 1, device)
+    return asked(_filled(shape, dtype, 1, device), requires_grad)
 
 
 def empty(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:

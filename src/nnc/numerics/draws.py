@@ -25,7 +25,7 @@ from nnc.dynamic.promotion import continuous
 from nnc.dynamic.randomness import SEEDS, dropout, seed
 from nnc.errors import ArityError, AttributeValueError, ShapeError
 from nnc.numerics.comparison import finfo
-from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
+from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, asked, pair, place_of, sizes_of
 
 __all__ = [
     "PRNGKey", "bernoulli", "categorical", "choice", "dropout", "exponential", "fold_in", "gumbel", "key", "laplace",
@@ -170,14 +170,14 @@ def standard_normal(shape: Sizes = ()) -> Array:
     return normal(shape)
 
 
-def rand(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None) -> Array:
+def rand(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
     """Numbers in [0, 1): `rand(2, 3)`."""
-    return uniform(_together(shape), dtype=dtype, key=key)
+    return asked(uniform(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
-def randn(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None) -> Array:
+def randn(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
     """Normally distributed numbers: `randn(2, 3)`."""
-    return normal(_together(shape), dtype=dtype, key=key)
+    return asked(normal(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
 def _together(shape: tuple[Sizes, ...]) -> Sizes:

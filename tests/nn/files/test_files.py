@@ -71,3 +71,9 @@ def test_what_is_loaded_is_nobody_else_s_unless_it_is_mapped(tmp_path: Path) -> 
     for use in (lambda: row @ mapped, mapped.numpy, lambda: compiled({x: ones[:1]}, y), lambda: mapped.sum()):
         with pytest.raises(FormatError, match="it became shorter meanwhile"):
             use()
+
+
+def test_values_may_come_before_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "values.safetensors"
+    nnc.save({"a": ARRAY}, path)
+    np.testing.assert_array_equal(nnc.load(path)["a"], ARRAY)

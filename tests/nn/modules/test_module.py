@@ -14,7 +14,7 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.core.settings import SETTINGS
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.nn.data import Batches, Examples
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -162,9 +162,18 @@ def test_hooks_see_each_application_until_they_are_removed(net: Net) -> None:
     net.eval()(X)
     assert seen == [(6, 4), (6, 4)]
     handle.remove()
-    net.register_forward_hook(lambda layer, x, y: tuple(one * 0.0 for one in y))
+    net.register_forward_hook(lambda layer, x, y: y * 0.0)
     assert not net(X).numpy().any()
     assert len(seen) == 2
+
+
+def test_pytorch_s_words_for_frozen_layers_and_devices(net: Net) -> None:
+    net(X)
+    assert net.to("cpu") is net
+    assert not net.requires_grad_(False).trainable_parameters()
+    assert net.requires_grad_().trainable_parameters().keys() == PATHS
+    with pytest.raises(ArgumentError, match="to: got 'cuda'; need 'cpu'"):
+        net.to("cuda")
 
 
 def test_a_function_is_applied_to_all_layers_from_below(net: Net) -> None:

@@ -3,10 +3,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nnc
 from nnc.core.values.dtype import I32
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DataError, ShapeError
-from nnc.nn import CTC, Dense, GaussianLikelihood, MeanSquaredError, Model, SoftmaxCrossEntropy
+from nnc.nn import (
+    CTC,
+    CrossEntropyLoss,
+    Dense,
+    GaussianLikelihood,
+    L1Loss,
+    MeanSquaredError,
+    Model,
+    MSELoss,
+    SoftmaxCrossEntropy,
+)
 
 
 def test_cross_entropy_and_right_answers() -> None:
@@ -57,3 +68,23 @@ def test_a_mean_and_a_variance_are_learnt_as_torch_says() -> None:
     assert loss.build(graph.constant(m), graph.constant(y)).item() == pytest.approx(2.808169908293396)
     with pytest.raises(ShapeError, match="means and as many variances"):
         loss.target_shape((4, 5))
+
+
+def test_losses_are_called_on_arrays_eager_and_traced_values() -> None:
+    random = np.random.default_rng(0)
+    logits, labels = random.standard_normal((4, 3)).astype(np.float32), np.array([0, 2, 1, 1])
+    want = np.mean(np.log(np.exp(logits).sum(1)) - logits[np.arange(4), labels])
+    x = nnc.variable(logits)
+    loss = CrossEntropyLoss()(x, labels)
+    assert loss.item() == pytest.approx(want, rel=1e-5)
+    (slope,) = (nnc.grad(lambda x: SoftmaxCrossEntropy()(x, labels))(x),)
+    loss.backward()
+    np.testing.assert_array_equal(x.grad, slope)
+    assert nnc.compile(lambda x, y: CrossEntropyLoss()(x, y))(logits, labels).item() == pytest.approx(want, rel=1e-5)
+    assert MSELoss()(logits, logits + 2).item() == pytest.approx(4.0)
+    assert L1Loss()(logits, logits + 2).item() == pytest.approx(2.0)
+    with pytest.raises(ShapeError, match=r"MeanSquaredError: got a target of f32\[4\]; need \(4, 3\)"):
+        MSELoss()(logits, logits[:, 0])
+    for wrong in (3, -1):
+        with pytest.raises(DataError, match="SoftmaxCrossEntropy: got a label out of range; need 0 to 2"):
+            CrossEntropyLoss()(logits, np.array([0, 0, 0, wrong]))

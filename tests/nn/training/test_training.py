@@ -322,3 +322,18 @@ def test_what_is_left_out_stays_as_it_is_from_then_on() -> None:
 def test_a_history_of_other_rows_is_refused_where_it_is_made() -> None:
     with pytest.raises(ArgumentError, match="rows=True"):
         nn.History(True)  # type: ignore[arg-type]  # what is tried
+
+
+def test_figures_are_read_as_keras_has_them() -> None:
+    x = np.random.default_rng(0).standard_normal((8, 2)).astype(np.float32)
+    model = nn.Model(nn.Dense(1), (2,))
+    model.compile("adam", "mse", metrics=["mae"])
+    history = model.fit(x, x[:, :1], 4, 2)
+    assert history.history["mae"] == history["mae"]
+    assert len(history.history["loss"]) == 2
+    assert nn.History().history == {}
+    loss, score, error = model.evaluate(x, x[:, :1])
+    assert (loss, error) == (
+        score,
+        model.evaluate(x, x[:, :1], metrics=["mean_absolute_error"]).metrics["mean_absolute_error"],
+    )

@@ -24,11 +24,14 @@ MOST_INDEX_BYTES = 1 << 25
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def save(path: Path | str, values: Model | Tree) -> None:
+def save(path: Path | str | Tree, values: Model | Tree) -> None:
     """Write a model's parameters and statistics, or arrays and variables nested in containers, by their paths.
 
-    `{"layer": {"weight": w}}` has the path `layer.weight`. The old file stays until the new one is whole.
+    `{"layer": {"weight": w}}` has the path `layer.weight`. The old file stays until the new one is whole. The values
+    may also come first, as PyTorch has it.
     """
+    if isinstance(values, Path | str) and not isinstance(path, Path | str):
+        path, values = values, path
     if isinstance(values, Model):
         save_tensors(path, values.tensors())
         return

@@ -64,6 +64,10 @@ class Evaluation:
     count: int
     metrics: Mapping[str, float] = field(default_factory=dict)
 
+    def __iter__(self) -> Iterator[float]:
+        """`loss, score = model.evaluate(x, y)`, and behind them the metrics."""
+        return iter((self.loss, self.score, *self.metrics.values()))
+
 
 @explained
 @checked
@@ -389,13 +393,16 @@ class Model(ModelUpdates, Answering):
     def evaluate(
         self, inputs: Values, target: Values, batch_size: Count = 256, *, metrics: Iterable[str | Metric] = ()
     ) -> Evaluation:
-        """Mean loss and score over all examples, and metrics of the first output; DataError where there are none."""
+        """Mean loss and score over all examples, and metrics of the first output, or those of `compile`.
+
+        DataError where there are no examples.
+        """
         loss = score = 0.0
         rules, length = self._sizes.rules_for("evaluate", inputs)
         examples = rules.checked_inputs("evaluate", inputs)
         count = len(examples[0])
         targets = rules.checked_targets("evaluate", target, count)
-        tally = Tally(metrics_of(metrics))
+        tally = Tally(metrics_of(metrics or self.metrics))
         if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
         for start, stop in _spans(count, batch_size):

@@ -7,11 +7,15 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32, DType
+from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.variable import Variable
 from nnc.errors import DataError, ShapeError
 from nnc.ops import (
     abs,
@@ -46,9 +50,9 @@ from nnc.ops.movement.fill import scalar_like
 from nnc.ops.operand import T
 
 __all__ = [
-    "BinaryCrossEntropy", "CosineLoss", "CTC", "GaussianLikelihood", "Hinge", "Huber", "KLDivergence", "LogCosh",
-    "Loss", "MeanAbsoluteError", "MeanSquaredError", "PointwiseLoss", "PoissonLoss", "SmoothedCrossEntropy",
-    "SoftmaxCrossEntropy", "Weighted",
+    "BCEWithLogitsLoss", "BinaryCrossEntropy", "CosineLoss", "CrossEntropyLoss", "CTC", "GaussianLikelihood",
+    "Hinge", "Huber", "KLDivergence", "L1Loss", "LogCosh", "Loss", "MeanAbsoluteError", "MeanSquaredError",
+    "MSELoss", "PointwiseLoss", "PoissonLoss", "SmoothedCrossEntropy", "SoftmaxCrossEntropy", "Weighted",
 ]  # fmt: skip
 
 
@@ -60,6 +64,20 @@ class Loss(ABC):
 
     __slots__ = ()
     target_range: ClassVar[tuple[float, float] | None] = (-math.inf, math.inf)
+
+    def __call__(self, output: ArrayLike | ArrayOperand, target: ArrayLike | ArrayOperand) -> ArrayOperand:
+        """The scalar loss of arrays, eager and traced values, for training loops of one's own."""
+        y, wanted = as_operand(output), as_operand(target)
+        subject, need = type(self).__name__, self.target_shape(y.shape)
+        if wanted.shape != need:
+            fix = "give the target as predictions are: target.reshape(output.shape)"
+            raise ShapeError(subject, got=f"a target of {wanted.spec}", need=f"{need}", fix=fix, origin=caller_origin())
+        classes = self.classes(y.shape)
+        if classes and type(wanted) is Variable and wanted.size:
+            labels = wanted.numpy()
+            if not (labels.min() >= 0 and labels.max() < classes):
+                raise DataError(subject, got="a label out of range", need=f"0 to {classes - 1}", origin=caller_origin())
+        return self.build(y, cast(wanted, self.target_dtype or y.dtype))
 
     @property
     @abstractmethod
@@ -382,3 +400,12 @@ class Weighted(PointwiseLoss):
     def follow(self, output: T, target: T) -> T:
         """The score of the loss."""
         return self.loss.follow(output, target)
+
+
+# PyTorch's names of the same.
+BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss = (
+    BinaryCrossEntropy,
+    SoftmaxCrossEntropy,
+    MeanAbsoluteError,
+    MeanSquaredError,
+)

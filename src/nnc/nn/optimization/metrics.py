@@ -6,7 +6,7 @@ metric = result(sum over batches of sums(output, target))
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -193,7 +193,12 @@ ROWS = (
     Metric("auc", _probabilities, _area, True),
     Metric("f1", _confusion, lambda sums: _ratio(2 * sums[0], 2 * sums[0] + sums[1] + sums[2]), True),
 )
-METRICS = MappingProxyType({row.name: row for row in ROWS})
+# Keras' short names, which histories then have too.
+SHORT = {"mae": "mean_absolute_error", "mse": "mean_squared_error", "mape": "mean_absolute_percentage_error"}
+METRICS = MappingProxyType(
+    {row.name: row for row in ROWS}
+    | {short: replace(row, name=short) for short, name in SHORT.items() for row in ROWS if row.name == name}
+)
 
 
 @checked

@@ -214,6 +214,16 @@ class LayerState:
             layer.own.frozen = False
         return self
 
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """`unfreeze()`, or with False `freeze()`: PyTorch's name for both."""
+        return self.unfreeze() if requires_grad else self.freeze()
+
+    def to(self, device: str) -> Self:
+        """The layer: its tensors are on the CPU."""
+        if device != "cpu":
+            raise ArgumentError("to", got=f"{device!r}", need="'cpu'", fix="nn.Model(layer, shape, precision=…)")
+        return self
+
     def apply(self, function: Callable[[Any], object]) -> Self:
         """Call the function on each layer below this one, and then on this one."""
         for layer in reversed(self.modules()):
@@ -233,11 +243,13 @@ class LayerState:
     # ---- for `Layer`
 
     def hooked(self, x: Any, outputs: Any) -> Any:  # noqa: ANN401  # of any world
-        """The outputs as hooks leave them."""
+        """The outputs as hooks leave them, which get one output as it is and several as a tuple."""
         own: OwnTensors | None = getattr(self, "_own", None)
         for hook in () if own is None else tuple(own.hooks):
-            other = hook(self, x, outputs)
-            outputs = outputs if other is None else other
+            single = isinstance(outputs, tuple) and len(outputs) == 1
+            other = hook(self, x, outputs[0] if single else outputs)
+            if other is not None:
+                outputs = (other,) if single else other
         return outputs
 
     def restricted(self, scope: Scope[Any]) -> Scope[Any]:

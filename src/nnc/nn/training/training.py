@@ -88,6 +88,11 @@ class History:
             raise ArgumentError("history", got=repr(name), need=f"one of {', '.join(self.rows[-1])}")
         return [row[name] for row in self.rows]
 
+    @property
+    def history(self) -> dict[str, list[float]]:
+        """All figures by name, as Keras has them."""
+        return {name: [row[name] for row in self.rows] for name in (self.rows or [{}])[-1]}
+
     def __len__(self) -> int:
         return len(self.rows)
 

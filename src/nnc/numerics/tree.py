@@ -1,0 +1,64 @@
+"""Nested values under the names of `jax.tree` and `mlx.utils`: tuples, lists and dictionaries of arrays.
+
+    nnc.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
+
+What is no tuple, list or dictionary is a leaf, None too; dictionaries go in their own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nnc.dynamic import tree
+from nnc.dynamic.tree import Structure, Tree
+from nnc.errors import ArgumentError
+
+__all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
+
+
+def map(function: Callable[..., Any], value: Tree, *others: Tree) -> Tree:
+    """The same containers with the function of each leaf, and of those at its place in the others.
+
+    >>> map(lambda a, b: a + b, {"x": 1, "y": (2, 3)}, {"y": (20, 30), "x": 10})
+    {'x': 11, 'y': (22, 33)}
+    """
+    first, shape = tree.flatten(value)
+    rows = [first, *(_arranged(shape, other) for other in others)]
+    return shape.unflatten([function(*row) for row in zip(*rows, strict=True)])
+
+
+def _arranged(shape: Structure, other: Tree) -> list[Any]:
+    """The leaves of another value in the order of this structure."""
+    found, given = tree.flatten(other)
+    if given == shape:
+        return found
+    by_path, paths = dict(zip(given.paths(), found, strict=True)), list(shape.paths())
+    odd = sorted(set(paths) ^ set(by_path))
+    if odd or len(by_path) < len(found):
+        need = "containers as those of the first"
+        raise ArgumentError("tree.map", got=f"leaves at {', '.join(odd) or 'other places'} of one value", need=need)
+    return [by_path[path] for path in paths]
+
+
+def leaves(value: Tree) -> list[Any]:
+    """The leaves in order."""
+    return tree.flatten(value)[0]
+
+
+def flatten(value: Tree) -> tuple[list[Any], Structure]:
+    """The leaves in order, and how they hang together."""
+    return tree.flatten(value)
+
+
+def structure(value: Tree) -> Structure:
+    """How the leaves hang together; structures are equal where containers are."""
+    return tree.flatten(value)[1]
+
+
+def unflatten(shape: Structure, leaves: Sequence[Any]) -> Tree:
+    """The containers again, with these leaves."""
+    count = sum(1 for _ in shape.paths())
+    if count != len(leaves):
+        raise ArgumentError("tree.unflatten", got=f"{len(leaves)} leaves", need=f"the {count} of the structure")
+    return shape.unflatten(leaves)

@@ -1,0 +1,45 @@
+"""Nested values under the names of `jax.tree`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc.errors import ArgumentError
+
+PARAMETERS = {"weight": np.ones((2, 3)), "layers": [np.zeros(2), (np.ones(1), 3.0)]}
+
+
+def test_containers_are_taken_apart_and_put_together() -> None:
+    leaves, structure = nnc.tree.flatten(PARAMETERS)
+    assert len(leaves) == len(nnc.tree.leaves(PARAMETERS)) == 4
+    assert structure == nnc.tree.structure(PARAMETERS)
+    again = nnc.tree.unflatten(structure, leaves)
+    assert again["layers"][1][1] == 3.0
+    assert type(again["layers"][1]) is tuple
+
+
+def test_a_function_is_mapped_over_several() -> None:
+    doubled = nnc.tree.map(lambda x: x * 2, PARAMETERS)
+    added = nnc.tree.map(lambda a, b, c: a + b + c, {"a": 1, "b": [2]}, {"b": [20], "a": 10}, {"a": 100, "b": [200]})
+    assert doubled["layers"][1][1] == 6.0
+    assert added == {"a": 111, "b": [222]}
+
+
+def test_a_step_of_descent_compiles() -> None:
+    @nnc.jit
+    def step(parameters, x):  # type: ignore[no-untyped-def]
+        gradients = nnc.grad(lambda p: (x @ p["w"] + p["b"]).sum())(parameters)
+        return nnc.tree.map(lambda p, g: p - 0.5 * g, parameters, gradients)
+
+    new = step({"w": np.zeros((3, 1), np.float32), "b": np.zeros(1, np.float32)}, np.ones((4, 3), np.float32))
+    np.testing.assert_array_equal(new["w"], np.full((3, 1), -2.0))
+    np.testing.assert_array_equal(new["b"], [-2.0])
+
+
+def test_other_containers_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="tree.map: got leaves at b, c of one value"):
+        nnc.tree.map(lambda a, b: a, {"a": 1, "b": 2}, {"a": 1, "c": 2})
+    with pytest.raises(ArgumentError, match=r"tree.unflatten: got 1 leaves; need the 2 of the structure"):
+        nnc.tree.unflatten(nnc.tree.structure([1, 2]), [1])
