@@ -60,14 +60,14 @@ if TYPE_CHECKING:
     from nnc.core.values.dtype import I64 as i64
     from nnc.core.values.dtype import U8 as u8
     from nnc.core.values.spec import spec
-    from nnc.dynamic.batched import vmap
-    from nnc.dynamic.compilation import compile, jit
-    from nnc.dynamic.control_flow import cond, scan, while_loop
-    from nnc.dynamic.differentiation import grad, hessian, jvp, value_and_grad, vjp
     from nnc.dynamic.eager import lazy, memoized, no_grad, tensor, variable
-    from nnc.dynamic.jacobians import jacfwd, jacobian, jacrev
-    from nnc.dynamic.randomness import dropout, normal, seed, uniform
-    from nnc.dynamic.recomputation import checkpoint, iterate
+    from nnc.dynamic.transforms.batched import vmap
+    from nnc.dynamic.transforms.compilation import compile, jit
+    from nnc.dynamic.transforms.control_flow import cond, scan, while_loop
+    from nnc.dynamic.transforms.differentiation import grad, hessian, jvp, value_and_grad, vjp
+    from nnc.dynamic.transforms.jacobians import jacfwd, jacobian, jacrev
+    from nnc.dynamic.transforms.randomness import dropout, normal, seed, uniform
+    from nnc.dynamic.transforms.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
     from nnc.nn import optim as optim
     from nnc.nn.files.files import load, save
@@ -124,17 +124,17 @@ _LAYERS = (
 _HOMES = {
     **dict.fromkeys(_NUMERICS, "nnc.numerics"),
     **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.differentiation"),
-    **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.control_flow"),
-    **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.randomness"),
+    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.transforms.differentiation"),
+    **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.transforms.control_flow"),
+    **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.transforms.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
     "optim": "nnc.nn",
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
-    **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.recomputation"),
-    **dict.fromkeys(("compile", "jit"), "nnc.dynamic.compilation"),
-    **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.jacobians"),
+    **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
+    **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
+    **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
     "profile": "nnc.concrete.profiling",
-    "vmap": "nnc.dynamic.batched",
+    "vmap": "nnc.dynamic.transforms.batched",
     "spec": "nnc.core.values.spec",
     "Variable": "nnc.dynamic.variable",
 }

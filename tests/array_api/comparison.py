@@ -13,7 +13,7 @@ from tests.array_api.checks import Check
 
 import nnc.array_api
 from nnc.core.values.dtype import TOLERANCE, dtype_of
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 
 # Functions of which the standard says what sign a zero has.
 SIGNED = {

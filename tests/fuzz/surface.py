@@ -203,7 +203,7 @@ INTERNAL = {
     "Signal.settle": "waits for a signal that nobody emits",
     "Signal.wait": "waits for a signal that nobody emits",
     "Stream.wait": "waits for a signal that nobody emits",
-    "nnc.dynamic.control_flow.while_loop": "goes on for ever where its test says so",
+    "nnc.dynamic.transforms.control_flow.while_loop": "goes on for ever where its test says so",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     **dict.fromkeys(
         (f"nnc.core.precautions.reading.{name}" for name in ("check_plain", "fill", "kind_of", "opened", "read_file")),

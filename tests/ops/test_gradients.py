@@ -125,7 +125,7 @@ def test_every_operator_has_a_gradient_that_is_checked_or_a_reason() -> None:
     checked = {case.op for case in CASES if differentiable(case)} | {op for op in OPERATORS if op.name in COMPLEX}
     for op in OPERATORS:
         rule = GRADIENT[op]
-        # What stops gradients has none on purpose: tests/dynamic/test_differentiation.py.
+        # What stops gradients has none on purpose: tests/dynamic/transforms/test_differentiation.py.
         reasoned = isinstance(rule, NotDifferentiable) and len(rule.reason) > 10
         assert reasoned or op in checked or op is stop_gradient, op.name
 

@@ -177,7 +177,7 @@ from nnc.core.values.dtype import U8 as uint8
 from nnc.core.values.dtype import U16 as uint16
 from nnc.core.values.dtype import U32 as uint32
 from nnc.core.values.dtype import U64 as uint64
-from nnc.dynamic.located import located
+from nnc.dynamic.arrays.located import located
 from nnc.errors import UsageError
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None

@@ -16,7 +16,7 @@ from nnc.core.values.exchange import SupportsDLPack
 from nnc.core.values.exchange import from_dlpack as tensor_from_dlpack
 from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
 

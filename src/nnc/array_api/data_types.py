@@ -11,8 +11,8 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, C64, C128, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from nnc.core.values.spec import broadcast_shapes
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.promotion import wider
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.promotion import wider
 from nnc.errors import ArgumentError, DTypeError
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.elementwise.rows import real_dtype

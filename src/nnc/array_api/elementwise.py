@@ -11,7 +11,7 @@ import numpy as np
 
 from nnc import ops
 from nnc.array_api.data_types import Number, lifted, meet
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import DTypeError
 from nnc.ops.movement.fill import fill_like, scalar_like
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS, FLOATS, NUMBERS

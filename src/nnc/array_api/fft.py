@@ -15,7 +15,7 @@ from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import F32, DType
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import ArityError, AttributeValueError, DTypeError
 from nnc.ops.movement.broadcast import normalize_axes

@@ -14,7 +14,7 @@ from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.array_api.statistical import sum as total
 from nnc.core.values.dtype import I64, DType
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS

@@ -10,7 +10,7 @@ from nnc import ops
 from nnc.array_api.data_types import check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes
 

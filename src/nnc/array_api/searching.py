@@ -11,7 +11,7 @@ from nnc.array_api.data_types import Number, lifted, meet, numpy_work, result_ty
 from nnc.array_api.elementwise import ANYTHING, checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import I64
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.rules import NUMBERS
 

@@ -11,7 +11,7 @@ from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import concat, place_of
 from nnc.core.values.dtype import BOOL, I64, U64, DType
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS, FLOATS, NUMBERS

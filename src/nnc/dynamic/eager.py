@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from nnc.arguments import Count, Size, checked
 from nnc.core.values.dtype import DType
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport
 from nnc.dynamic.memoization import BUDGET, ResultCache

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from numpy.typing import ArrayLike
 
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable

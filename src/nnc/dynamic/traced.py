@@ -21,7 +21,7 @@ from nnc.core.values.dtype import I64
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.tree import Tree
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Variable

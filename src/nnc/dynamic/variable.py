@@ -14,7 +14,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.core.values.watch import WatchedMemory
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted

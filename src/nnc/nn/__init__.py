@@ -5,7 +5,7 @@ A name is public where its module lists it (`__all__`), or below.
 
 from typing import TYPE_CHECKING, NoReturn
 
-from nnc.dynamic.differentiation import value_and_grad as value_and_grad
+from nnc.dynamic.transforms.differentiation import value_and_grad as value_and_grad
 from nnc.nn import optim as optim
 from nnc.nn.callbacks.callbacks import *
 from nnc.nn.callbacks.event_files import *

@@ -28,9 +28,9 @@ from nnc.core.values.dtype import U8 as uint8
 from nnc.core.values.dtype import U16 as uint16
 from nnc.core.values.dtype import U32 as uint32
 from nnc.core.values.dtype import U64 as uint64
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.located import located
-from nnc.dynamic.randomness import seed
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.located import located
+from nnc.dynamic.transforms.randomness import seed
 from nnc.numerics import fft, linalg, random, tree
 from nnc.numerics.comparison import *
 from nnc.numerics.creation import *

@@ -8,7 +8,7 @@ from nnc import ops
 from nnc.array_api import data_types as standard
 from nnc.array_api import elementwise
 from nnc.core.values.dtype import AnyDType, DType, dtype_of
-from nnc.dynamic.promotion import continuous, joined
+from nnc.dynamic.arrays.promotion import continuous, joined
 from nnc.dynamic.tree import Tree, flatten
 from nnc.errors import DTypeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair

@@ -1,7 +1,7 @@
 """What functions of the namespace take: arrays of all kinds, lists and numbers, as operands that meet.
 
 as_array([1.0, 2.0])        a constant; eager, traced and batched values as they are
-pair(x, 0.5)                both as arrays of one element type, by `nnc.dynamic.promotion`
+pair(x, 0.5)                both as arrays of one element type, by `nnc.dynamic.arrays.promotion`
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import C64, C128, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.promotion import beside_number, promoted
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.promotion import beside_number, promoted
 from nnc.dynamic.state import parameter_over
 from nnc.dynamic.variable import Variable
 from nnc.errors import AttributeValueError, UsageError

@@ -14,7 +14,7 @@ from nnc import ops
 from nnc.array_api import statistical
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, I64, AnyDType
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, met, pair, place_of
 from nnc.numerics.reductions import _without_nan

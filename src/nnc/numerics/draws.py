@@ -19,10 +19,10 @@ import numpy as np
 from nnc import ops
 from nnc.core.values.dtype import F32, F64, I64, AnyDType, dtype_of
 from nnc.core.values.spec import TensorSpec
-from nnc.dynamic import randomness
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import tensor
-from nnc.dynamic.promotion import continuous
-from nnc.dynamic.randomness import SEEDS, dropout, seed
+from nnc.dynamic.transforms import randomness
+from nnc.dynamic.transforms.randomness import SEEDS, dropout, seed
 from nnc.errors import ArityError, AttributeValueError, ShapeError
 from nnc.numerics.comparison import finfo
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, asked, pair, place_of, sizes_of

@@ -1,6 +1,6 @@
 """Functions of each element: the standard's, taking lists and numbers too, and what the four projects have besides.
 
-Integers and truth values are f32 where the result is continuous, and meet as `nnc.dynamic.promotion` says.
+Integers and truth values are f32 where the result is continuous, and meet as `nnc.dynamic.arrays.promotion` says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nnc import ops
 from nnc.array_api import elementwise as standard
 from nnc.array_api.data_types import finfo
 from nnc.core.values.dtype import BOOL
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nnc import ops
 from nnc.array_api import fft as standard
 from nnc.core.values.dtype import C64, C128, F64
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.numerics.conversion import AnyArray, Array, as_array
 
 __all__ = [

@@ -12,7 +12,7 @@ from itertools import count
 import numpy as np
 
 from nnc.core.values.dtype import F32, I64, AnyDType
-from nnc.dynamic.randomness import SEEDS, next_counter
+from nnc.dynamic.transforms.randomness import SEEDS, next_counter
 from nnc.numerics import draws
 from nnc.numerics.conversion import AnyArray, Array, Sizes
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nnc import ops
 from nnc.array_api import linalg as standard
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.comparison import finfo
 from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair

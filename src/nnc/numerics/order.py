@@ -15,8 +15,8 @@ from nnc import ops
 from nnc.array_api import searching as standard
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, I64
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import tensor
-from nnc.dynamic.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
 

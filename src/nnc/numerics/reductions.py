@@ -13,7 +13,7 @@ import numpy as np
 from nnc import ops
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, F64, I64, AnyDType
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of
 from nnc.ops.movement.broadcast import normalize_axes

@@ -233,13 +233,13 @@ SCHEDULES = (
     nn.LinearSchedule(0.5, 5, 0.1),
     nn.Polynomial(0.5, 5, 0.1, 1.5),
     nn.StepDecay(0.5, 3, 0.3),
-    nn.Milestones(0.5, (2, 2, 5, 10**400), 0.3),
+    nn.Milestones(0.5, (2, 2, 5, 2**62), 0.3),
     nn.Milestones(0.5, ()),
     nn.CosineRestarts(0.5, 3, 0.1),
     nn.CosineRestarts(0.5, 1, growth=2),
     nn.Warmup(3, nn.Cosine(0.5, 5), 0.25),
     nn.Joined(((2, nn.LinearSchedule(0.1, 2, 0.5)), (3, nn.StepDecay(0.5, 1, 0.5))), nn.CosineRestarts(0.25, 2)),
-    nn.Joined((), nn.Warmup(10**400, nn.Constant(0.5), 0.5)),
+    nn.Joined((), nn.Warmup(2**62, nn.Constant(0.5), 0.5)),
 )
 
 

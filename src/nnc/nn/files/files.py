@@ -11,7 +11,7 @@ from nnc.arguments import checked
 from nnc.core.precautions.reading import read_file
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.tree import LEAF, Tree, flatten
 from nnc.dynamic.variable import Variable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
 from nnc.arguments import shown
@@ -50,6 +50,9 @@ class LayerParts(Layer):
     def __getitem__(self, position: int) -> Layer:
         """The part at a position."""
         return self.parts[position][1]
+
+    def __iter__(self) -> Iterator[Layer]:
+        return (layer for _, layer in self.parts)
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nnc.core.precautions.forking import fork_safe_lock
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.compilation import CompiledFunction
-from nnc.dynamic.randomness import counter_of_a_call
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.transforms.compilation import CompiledFunction
+from nnc.dynamic.transforms.randomness import counter_of_a_call
 from nnc.nn.model.model_weights import ModelWeights
 
 # `Any`: arrays and operands of all kinds.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, checked
-from nnc.dynamic.randomness import next_counter
+from nnc.dynamic.transforms.randomness import next_counter
 from nnc.errors import ArityError, OutOfMemoryError, ShapeError
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.initializers import uniform

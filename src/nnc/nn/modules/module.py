@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, parameter_over
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError

@@ -9,7 +9,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import eager
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, current
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError

@@ -13,7 +13,7 @@ from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32, DType
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.variable import Variable
 from nnc.errors import DataError, ShapeError

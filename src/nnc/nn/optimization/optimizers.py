@@ -16,7 +16,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import F64
 from nnc.core.values.spec import TensorSpec
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable

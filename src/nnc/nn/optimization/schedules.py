@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Probability, Rate, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError
 from nnc.ops.elementwise.integers import remainder
 from nnc.ops.elementwise.pointwise import cast, clamp, cos, floor, where

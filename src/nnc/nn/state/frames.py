@@ -15,7 +15,7 @@ import numpy as np
 
 from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import current
 from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.dynamic.variable import Variable

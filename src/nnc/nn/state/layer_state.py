@@ -25,9 +25,9 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, I64, dtype_of
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.randomness import counter_of_a_call, next_counter
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, constant_of, current, depends_on, parameter_over
+from nnc.dynamic.transforms.randomness import counter_of_a_call, next_counter
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.state.generators import generator_for

@@ -25,7 +25,7 @@ from nnc.ops.operators import OPERATORS
 from nnc.ops.products.linear_algebra import CHOLESKY
 
 EXAMPLES = 3
-# A campaign tries all rows: NNC_EXAMPLES=1000 pytest tests/dynamic/test_batched.py
+# A campaign tries all rows: NNC_EXAMPLES=1000 pytest tests/dynamic/transforms/test_batched.py
 ROWS = int(os.environ.get("NNC_EXAMPLES", "3"))
 WAYS = pytest.mark.parametrize("way", [lambda function: function, nnc.compile], ids=["eager", "compiled"])
 Way = Callable[[Callable[..., Any]], Callable[..., Any]]

@@ -21,10 +21,10 @@ import numpy as np
 from nnc.arguments import checked
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.spec import TensorSpec, check_shape
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import VmapLevel, active_levels, operand_of
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import SPREAD, active_trace, wrapped
+from nnc.dynamic.transforms.batched import VmapLevel, active_levels, operand_of
 from nnc.errors import AttributeValueError
 from nnc.ops.random import random
 

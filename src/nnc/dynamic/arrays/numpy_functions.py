@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc.dynamic.lifting import LiftingOperand
+from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.errors import UsageError
 from nnc.ops.composed.compose import einsum
 from nnc.ops.elementwise.complex_numbers import conjugate, imaginary

@@ -34,12 +34,12 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.batched import active_levels
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.graph import DynamicGraph, default_graph
-from nnc.dynamic.randomness import next_counter
 from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
+from nnc.dynamic.transforms.batched import active_levels
+from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError

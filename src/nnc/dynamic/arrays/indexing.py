@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, I64, DType
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.lifting import LiftingOperand
+from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
 from nnc.ops.elementwise.pointwise import add, affine, cast, less, maximum, minimum, multiply, where

@@ -24,7 +24,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
-from nnc.dynamic.array import ArrayOperand
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.tree import Structure, Tree, flatten

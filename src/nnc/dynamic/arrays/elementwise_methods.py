@@ -12,9 +12,9 @@ from typing import Any, Self
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import AnyDType, dtype_of
-from nnc.dynamic.located import located
-from nnc.dynamic.methods import ArrayMethods
-from nnc.dynamic.promotion import continuous, promoted
+from nnc.dynamic.arrays.located import located
+from nnc.dynamic.arrays.methods import ArrayMethods
+from nnc.dynamic.arrays.promotion import continuous, promoted
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.elementwise import complex_numbers, elementary, pointwise
 from nnc.ops.movement.copy import contiguous

@@ -25,11 +25,11 @@ import numpy as np
 from nnc.arguments import checked, shown
 from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import caller_origin
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, vmap
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
+from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, vmap
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, NotDifferentiableError, ShapeError

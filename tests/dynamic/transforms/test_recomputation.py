@@ -12,7 +12,7 @@ import pytest
 import nnc
 from nnc import ops
 from nnc.dynamic.graph import default_graph
-from nnc.dynamic.recomputation import fewest_steps, next_snapshot
+from nnc.dynamic.transforms.recomputation import fewest_steps, next_snapshot
 from nnc.errors import ShapeError, SymbolError
 
 X = np.linspace(-1.0, 1.0, 4)

@@ -2,7 +2,7 @@
 
     x.sum(1), x.mean(axis=(0, 1), keepdims=True), x.argmax(-1), x.std(correction=1), x.cumsum(0), x.sort()
     x.reshape(2, -1), x.flatten(), x.transpose(1, 2), x.swapaxes(0, 1), x.squeeze(), x.expand_dims(0), x.T
-    x.repeat(2); element by element: `nnc.dynamic.elementwise_methods`
+    x.repeat(2); element by element: `nnc.dynamic.arrays.elementwise_methods`
 
 Where two projects differ in what a name means, NumPy's meaning counts, which JAX and MLX share: `x.max(1)` is an array,
 `x.std()` divides by n, `x.repeat(2)` repeats each element, `x.split` is `nnc.split`. `x.transpose(1, 2)` swaps two axes
@@ -20,9 +20,9 @@ import numpy as np
 
 from nnc.arguments import explained
 from nnc.core.values.dtype import BOOL, I64, U64, AnyDType, dtype_of
-from nnc.dynamic.lifting import LiftingOperand
-from nnc.dynamic.located import located
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.arrays.lifting import LiftingOperand
+from nnc.dynamic.arrays.located import located
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise import pointwise
 from nnc.ops.indexing.order import cumsum, sort

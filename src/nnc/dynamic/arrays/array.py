@@ -6,8 +6,8 @@
     x[[0, 2]], x[x > 0], x[rows, columns]     integers and truth values select
     np.sin(x), array @ x                      recorded as `nnc.ops` are; what is not known is an error
 
-Operands of two element types meet in the one that holds both (`nnc.dynamic.promotion`): f32 with f64 is f64, i64 with
-f32 is f32, and integers divided by integers are f32.
+Operands of two element types meet in the one that holds both (`nnc.dynamic.arrays.promotion`): f32 with f64 is f64, i64
+with f32 is f32, and integers divided by integers are f32.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from nnc.core.running.namespace import array_namespace
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import C128, F64, DType
-from nnc.dynamic import numpy_functions
-from nnc.dynamic.elementwise_methods import ElementwiseMethods
-from nnc.dynamic.indexing import At, is_advanced, take
-from nnc.dynamic.located import located
-from nnc.dynamic.promotion import beside_number, continuous, product_of, promoted, sum_of
+from nnc.dynamic.arrays import numpy_functions
+from nnc.dynamic.arrays.elementwise_methods import ElementwiseMethods
+from nnc.dynamic.arrays.indexing import At, is_advanced, take
+from nnc.dynamic.arrays.located import located
+from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
 from nnc.errors import ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import vmap
-from nnc.dynamic.differentiation import jvp, vjp
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import as_operand
-from nnc.dynamic.promotion import continuous
+from nnc.dynamic.transforms.batched import vmap
+from nnc.dynamic.transforms.differentiation import jvp, vjp
 
 Function = Callable[..., Any]
 

@@ -24,14 +24,14 @@ from nnc.arguments import Count, Size, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import active_levels, operand_of
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.calls import Arrays, RecordedCall
-from nnc.dynamic.control_flow import scan
-from nnc.dynamic.differentiation import vjp
 from nnc.dynamic.graph import DynamicGraph, default_graph
-from nnc.dynamic.randomness import drawing_from, reserved_counters
 from nnc.dynamic.traced import active_trace, is_array
+from nnc.dynamic.transforms.batched import active_levels, operand_of
+from nnc.dynamic.transforms.control_flow import scan
+from nnc.dynamic.transforms.differentiation import vjp
+from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ShapeError

@@ -20,10 +20,10 @@ from nnc.arguments import checked
 from nnc.concrete import CountBelow
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I64
-from nnc.dynamic.array import ArrayOperand
-from nnc.dynamic.batched import BatchedValue, VmapLevel, active_levels, operand_of
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
+from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, operand_of
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.errors import ArityError, ShapeError
 from nnc.ops.elementwise.pointwise import cast, where

@@ -1,0 +1,1 @@
+"""What eager, traced and batched values share: they behave as arrays do."""

@@ -1,0 +1,1 @@
+"""Functions differentiated, compiled, mapped, repeated and computed again."""
