@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,22 @@ ROOT_ENTRIES = {
     ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md",
     "benchmarks", "docs", "examples", "pyproject.toml", "scripts", "src", "tests",
 }  # fmt: skip
+# Names that could hold anything: STYLE asks for what a variable holds.
+EMPTY_VARIABLES = {"found", "one"}
+MOST_LINES, MOST_BODY, MOST_FILES = 450, 40, 20
+# Longer files, with the reason why they are one.
+LONG_FILES = {
+    "arguments.py": "the rules of annotations, one table",
+    "codegen/ir/builder.py": "the typed builder: a method per instruction",
+    "codegen/kernels/quantization/integer_sums_writer.py": "one writer over its plan",
+    "codegen/kernels/reduction/reduction.py": "reductions by rows and by columns share their parts",
+    "codegen/kernels/sequence/attention.py": "forward and backward share their tiles",
+    "dynamic/graph.py": "the class DynamicGraph",
+    "onnx/runner.py": "the classes of a loaded file",
+    "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",
+    "symbolic/compiler/compiled.py": "the class Compiled",
+    "symbolic/ir.py": "the class SymbolicGraph",
+}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
 
 
@@ -73,3 +90,39 @@ def test_the_root_holds_what_is_listed() -> None:
         pytest.skip("no git checkout")
     files = subprocess.run([git, "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
     assert {file.partition("/")[0] for file in files if file} == ROOT_ENTRIES
+
+
+def bindings(tree: ast.Module) -> set[str]:
+    """The names that assignments, loops and parameters bind."""
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def test_variables_say_what_they_hold() -> None:
+    """In f-strings of Python 3.11 as everywhere else."""
+    empty = {str(file): names for file in source_files() if (names := bindings(tree_of(file)) & EMPTY_VARIABLES)}
+    assert empty == {}
+
+
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines of a function behind its signature and its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def test_files_functions_and_folders_fit_in_the_head() -> None:
+    lengths = {str(file.relative_to(PACKAGE)): len(file.read_text().splitlines()) for file in source_files()}
+    assert {name for name, length in lengths.items() if length > MOST_LINES} <= LONG_FILES.keys()
+    functions = {
+        f"{file.relative_to(PACKAGE)}: {node.name}": body_lines(node)
+        for file in source_files()
+        for node in ast.walk(tree_of(file))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: length for name, length in functions.items() if length > MOST_BODY} == {}
+    folders = Counter(file.parent for file in source_files())
+    assert {str(folder): count for folder, count in folders.items() if count > MOST_FILES} == {}

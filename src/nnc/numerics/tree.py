@@ -30,12 +30,12 @@ def map(function: Callable[..., Any], value: Tree, *others: Tree) -> Tree:
 
 def _arranged(shape: Structure, other: Tree) -> list[Any]:
     """The leaves of another value in the order of this structure."""
-    found, given = tree.flatten(other)
+    flat, given = tree.flatten(other)
     if given == shape:
-        return found
-    by_path, paths = dict(zip(given.paths(), found, strict=True)), list(shape.paths())
+        return flat
+    by_path, paths = dict(zip(given.paths(), flat, strict=True)), list(shape.paths())
     odd = sorted(set(paths) ^ set(by_path))
-    if odd or len(by_path) < len(found):
+    if odd or len(by_path) < len(flat):
         need = "containers as those of the first"
         raise ArgumentError("tree.map", got=f"leaves at {', '.join(odd) or 'other places'} of one value", need=need)
     return [by_path[path] for path in paths]

@@ -30,16 +30,15 @@ from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
-from nnc.core.values.dtype import dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.graph import DynamicGraph, default_graph
-from nnc.dynamic.state import HasParameters
-from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
+from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
 from nnc.dynamic.transforms.batched import active_levels
 from nnc.dynamic.transforms.randomness import next_counter
+from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, spec_of
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
@@ -74,21 +73,6 @@ class _Source:
     inputs: tuple[TensorKey, ...]
     outputs: tuple[TensorKey, ...]
     constants: Mapping[TensorKey, Tensor]
-
-
-class _Itself:
-    """A layer or module in a signature: two that are equal as configurations have weights of their own."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: HasParameters) -> None:
-        self.owner = owner
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.owner is self.owner
-
-    def __hash__(self) -> int:
-        return id(self.owner)
 
 
 @dataclass(slots=True, eq=False)
@@ -222,14 +206,14 @@ class CompiledFunction(Generic[P, R]):
     def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
         """The program of the signature, and the arrays among the arguments."""
         arrays: list[Any] = []
-        key = None if kwargs else _key_of_variables(args, arrays)
+        key = None if kwargs else key_of_variables(args, arrays)
         signature = None if key is None else self._eager.get(key)
         if signature is None:
             leaves, structure = flatten((args, kwargs))
-            signature = (structure, tuple(map(_kind, leaves)))
+            signature = (structure, tuple(map(kind_of, leaves)))
             if key is not None:
                 self._eager.put(key, signature)
-            arrays = [leaf for leaf in leaves if _is_tensor(leaf)]
+            arrays = [leaf for leaf in leaves if is_tensor(leaf)]
         program = self._programs.get(self._in_modes(signature))
         if program is None:
             with self._lock:
@@ -258,7 +242,7 @@ class CompiledFunction(Generic[P, R]):
         leaves, structure = flatten((args, kwargs))
         names = _names(self.function, structure)
         traced = [
-            trace.input(_spec(leaf), name) if _is_tensor(leaf) else leaf
+            trace.input(spec_of(leaf), name) if is_tensor(leaf) else leaf
             for leaf, name in zip(leaves, names, strict=True)
         ]
         given_args, given_kwargs = structure.unflatten(traced)
@@ -272,7 +256,7 @@ class CompiledFunction(Generic[P, R]):
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
         pairs = zip(_names(self.function, structure), leaves, strict=True)
-        shown = ", ".join(f"{name}={_spec(entry) if _is_tensor(entry) else repr(entry)}" for name, entry in pairs)
+        shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
         made = self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
         made.modes = trace.modes
         return made
@@ -400,69 +384,15 @@ jit = compile
 
 def _modes_of(programs: Iterable[_Recorded]) -> dict[Signature, tuple[Mode, ...]]:
     """Per signature the modes of its programs, in an order that does not depend on when they ran."""
-    found: dict[Signature, dict[int, Mode]] = {}
+    modes_by_owner: dict[Signature, dict[int, Mode]] = {}
     for program in programs:
         if program.modes:
-            found.setdefault(program.of, {}).update(program.modes)
-    return {signature: tuple(modes[owner] for owner in sorted(modes)) for signature, modes in found.items()}
+            modes_by_owner.setdefault(program.of, {}).update(program.modes)
+    return {signature: tuple(modes[owner] for owner in sorted(modes)) for signature, modes in modes_by_owner.items()}
 
 
 def _nbytes(program: _Recorded) -> int:
     return program.compiled.memory().program
-
-
-def _key_of_variables(parts: Iterable[Any], arrays: list[Any]) -> tuple[Hashable, ...] | None:
-    """What says all of the signature where the leaves are eager values one and all, which go to `arrays`; else None.
-
-    Specs, and each container as its kind, what is in it and, of a dictionary, the keys.
-    """
-    key: list[Any] = []
-    for part in parts:
-        kind = type(part)
-        if kind is Variable:
-            arrays.append(part)
-            key.append(part.tensor.spec)
-            continue
-        if kind is not list and kind is not tuple and kind is not dict:
-            return None
-        inner = _key_of_variables(part.values() if kind is dict else part, arrays)
-        if inner is None:
-            return None
-        key += (kind, inner, tuple(part) if kind is dict else ())
-    return tuple(key)
-
-
-def _is_tensor(leaf: object) -> bool:
-    return is_array(leaf) or isinstance(leaf, TensorSpec)
-
-
-def _spec(leaf: Tree) -> TensorSpec:
-    if isinstance(leaf, TensorSpec):
-        return leaf
-    if isinstance(leaf, Variable | TracedValue | Tensor):
-        return leaf.spec
-    array = np.asarray(leaf)
-    return TensorSpec(array.shape, dtype_of(array.dtype.newbyteorder("=")))
-
-
-def _kind(leaf: object) -> Hashable:
-    """What a signature says of an argument: its spec, or its value and the type of that (1 and 1.0 are two)."""
-    if _is_tensor(leaf):
-        return _spec(leaf)
-    if isinstance(leaf, HasParameters):
-        return _Itself(leaf)
-    value = leaf.hex() if isinstance(leaf, float) else leaf
-    try:
-        hash(value)
-    except TypeError:
-        raise UsageError(
-            "compile",
-            got=f"an argument of type {type(leaf).__name__}",
-            need="arrays, containers of arrays, or values that can be hashed",
-            fix="make it a tuple or a frozen dataclass",
-            origin=caller_origin(),
-        ) from None
-    return (type(leaf), value)
 
 
 def _names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:

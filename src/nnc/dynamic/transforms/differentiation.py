@@ -30,6 +30,7 @@ from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, vmap
+from nnc.dynamic.transforms.leaves import as_array_like, unbatched
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, NotDifferentiableError, ShapeError
@@ -231,7 +232,7 @@ class _World(ABC):
         flat, other = flatten(values)
         pairs = zip(flat, operands, strict=False)
         lifted = [
-            entry if isinstance(entry, BatchedValue) else operand.lift(_as_array(entry, operand))
+            entry if isinstance(entry, BatchedValue) else operand.lift(as_array_like(entry, operand))
             for entry, operand in pairs
         ]
         got, need = [entry.shape for entry in lifted], [entry.shape for entry in operands]
@@ -433,7 +434,7 @@ def _first_variable(arguments: Tree) -> Variable | None:
     """The first leaf that is a variable, or a batch of one."""
     waiting = [arguments]
     while waiting:
-        value = _unbatched(waiting.pop())
+        value = unbatched(waiting.pop())
         if isinstance(value, Variable):
             return value
         if isinstance(value, dict):
@@ -441,13 +442,3 @@ def _first_variable(arguments: Tree) -> Variable | None:
         elif isinstance(value, tuple | list):
             waiting.extend(reversed(value))
     return None
-
-
-def _unbatched(value: Tree) -> Tree:
-    while isinstance(value, BatchedValue):
-        value = value.value
-    return value
-
-
-def _as_array(value: Tree, like: ArrayOperand) -> Tree:
-    return value if is_array(value) else np.asarray(value, like.dtype.numpy)

@@ -27,6 +27,7 @@ from nnc.nn.model.by_name import loss_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
+from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import LayerSummary, summarize
 from nnc.nn.model.updating import ModelUpdates, region
 from nnc.nn.optimization.loss_scale import LossScale
@@ -405,12 +406,12 @@ class Model(ModelUpdates, Answering):
         tally = Tally(metrics_of(metrics or self.metrics))
         if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
-        for start, stop in _spans(count, batch_size):
+        for start, stop in spans(count, batch_size):
             asked = StepKey(StepKind.EVALUATE, stop - start, length, outputs=bool(tally.metrics))
             key = self._programs.fitting(asked)
             step = self._programs.step(key)
-            wanted = _rows(targets, start, stop)
-            part = self._sizes.padded(key, _rows(examples, start, stop), stop - start, length)
+            wanted = rows_between(targets, start, stop)
+            part = self._sizes.padded(key, rows_between(examples, start, stop), stop - start, length)
             results = partial(step.run, one_or_all(part), one_or_all(self._sizes.padded_targets(key, wanted)))
             batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
@@ -436,24 +437,14 @@ class Model(ModelUpdates, Answering):
         examples = rules.checked_inputs("predict", inputs)
         count = len(examples[0])
         results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in rules.outputs)
-        for start, stop in _spans(count, batch_size):
+        for start, stop in spans(count, batch_size):
             key = self._programs.fitting(StepKey(StepKind.PREDICT, stop - start, length))
             step = self._programs.step(key)
-            part = self._sizes.padded(key, _rows(examples, start, stop), stop - start, length)
-            self.between_updates("predict", partial(_predict, step, part, _rows(results, start, stop)))
+            part = self._sizes.padded(key, rows_between(examples, start, stop), stop - start, length)
+            self.between_updates("predict", partial(_predict, step, part, rows_between(results, start, stop)))
         return results
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
     for result, view in zip(results, step.views(one_or_all(examples)), strict=True):
         result[...] = view[region(result.shape)]
-
-
-def _rows(arrays: Arrays, start: int, stop: int) -> Arrays:
-    return tuple(array[start:stop] for array in arrays)
-
-
-def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
-    """[0, size), [size, 2 · size), … up to `count`."""
-    for start in range(0, count, size):
-        yield start, min(start + size, count)
