@@ -45,6 +45,10 @@ class Recorder(Protocol):
     def twin(self, variable: Variable) -> Variable:
         """Another handle of the same value."""
 
+    @property
+    def recording(self) -> bool:
+        """Whether what is computed now is recorded."""
+
     def is_leaf(self, variable: Variable) -> bool:
         """True for a recorded variable that nothing computed."""
 
@@ -176,6 +180,27 @@ class Variable(ArrayOperand):
     def become(self, new: Variable) -> None:
         """Hold another value from now on, as the leaf or the constant that this is; what was computed stays."""
         self.graph.settle(self, new.tensor)
+
+    def __iadd__(self, other: object) -> Self:
+        return self._in_place("+=", self + other)
+
+    def __isub__(self, other: object) -> Self:
+        return self._in_place("-=", self - other)
+
+    def __imul__(self, other: object) -> Self:
+        return self._in_place("*=", self * other)
+
+    def __itruediv__(self, other: object) -> Self:
+        return self._in_place("/=", self / other)
+
+    def _in_place(self, subject: str, new: Self) -> Self:
+        """Under `no_grad` a leaf holds the new value, as in PyTorch, so that its module has it; else a new value."""
+        if type(new) is not type(self) or self.graph.recording or not self.graph.is_leaf(self):
+            return new
+        if new.spec != self.spec:
+            raise ShapeError(subject, got=str(new.spec), need=f"{self.spec}, as the leaf is", origin=caller_origin())
+        self.become(new)
+        return self
 
     def detach(self) -> Variable:
         """The same memory as a constant: no gradient flows through it."""

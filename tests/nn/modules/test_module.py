@@ -14,7 +14,7 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.core.settings import SETTINGS
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.nn.data import Batches, Examples
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -237,3 +237,21 @@ def test_layers_that_are_equal_have_programs_and_weights_of_their_own() -> None:
         np.testing.assert_allclose(applied(net, x).numpy(), net(x).numpy(), rtol=1e-6)
     assert applied.recorded == 2
     assert not np.array_equal(applied(first, x).numpy(), applied(second, x).numpy())
+
+
+def test_leaves_are_updated_in_place_where_nothing_is_recorded() -> None:
+    net = nn.Dense(2)
+    x = nnc.tensor(np.ones((3, 4), np.float32))
+    net(x).sum().backward()
+    before = {path: value.copy() for path, value in net.state_dict().items()}
+    with nnc.no_grad():
+        for parameter in net.parameters():
+            parameter -= 0.5 * parameter.grad  # as PyTorch's users write it
+    for path, value in net.state_dict().items():
+        np.testing.assert_allclose(value, before[path] - 0.5 * 3.0, rtol=1e-6)
+    with nnc.no_grad(), pytest.raises(ShapeError, match="-="):
+        parameter -= nnc.tensor(np.ones((5, 2), np.float32))
+    total = nnc.variable([1.0, 2.0])
+    kept = total
+    total += 1.0
+    np.testing.assert_array_equal(kept.numpy(), [1.0, 2.0])
