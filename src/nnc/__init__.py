@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from nnc.nn.files.files import load, save
     from nnc.numerics import *
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (

@@ -6,7 +6,7 @@
     f"{rows}"          "56", and `rows == 56` is a condition
 
 Where a builder is given one it loads a word. What was computed is kept in order, as formulas: of other sizes that meet
-all conditions the code is the same, and the formulas tell its words (docs/design/0035-kernels-read-sizes.md).
+all conditions the code is the same, and the formulas tell its words (docs/design/0032-kernels-read-sizes.md).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def made() -> Engine:
         jit = Jit(target, DiskCache(folder, most_bytes=SETTINGS.cached_code_bytes))
         machine = Engine(target, jit, make_pool(jit))
         known = kept_profile(target, folder)
-        # A second, most of what a first answer took beside a family that is known (docs/design/0034).
+        # A second, most of what a first answer took beside a family that is known (docs/design/0031).
         wanted = family is None and (known is None or known.is_doubtful)
         if wanted and folder is not None and _MEASURES and can_write(folder):
             measured = _MEASURES[0](machine)
