@@ -187,6 +187,7 @@ RECEIVERS: Mapping[str, Draw] = {
 }
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
+    "nnc.symbolic.compiler.compiled.give_back_after": "called with bytes of statements",
     "nnc.vocabulary.answers.unknown_name": "called by `__getattr__`, below the checks of arguments",
     "nnc.graph.screen.fitted": "called with texts of our own",
     "nnc.graph.screen.preformatted": "called with texts of our own",

@@ -88,3 +88,14 @@ def test_catalogs_name_families_and_no_operator(catalog: str) -> None:
     """What is added to a family is in the catalogs without a line there."""
     text = (PACKAGE / catalog).read_text(encoding="utf-8")
     assert {op.name.upper() for op in OPERATORS}.isdisjoint(re.findall(r"\w+", text))
+
+
+def families(floor: str) -> set[str]:
+    """The folders of a floor that hold modules."""
+    return {folder.name for folder in (PACKAGE / floor).iterdir() if (folder / "__init__.py").is_file()}
+
+
+def test_families_have_one_name_on_every_floor() -> None:
+    """What an operator means, how it is computed, how code for it is written, and its rows in ONNX."""
+    assert families("backends/reference") == families("codegen/kernels") == families("ops")
+    assert families("onnx/rows") - families("ops") == {"control", "learning"}

@@ -201,6 +201,7 @@ class Arena(Generic[K, D]):
     @frequent
     def remove(self, key: K) -> D:
         """Take the record out and return it; the key stays dead for ever."""
+        self.require(key)
         data = self[key]
         del self._storage[key]
         self._version += 1

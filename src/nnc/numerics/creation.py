@@ -8,6 +8,7 @@ Python's floats are f32 and its integers i64 where no `dtype` says otherwise. Gr
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -308,7 +309,7 @@ def bartlett(m: int) -> Array:
 
 def _window(rule: Callable[[int], np.ndarray], m: int) -> Array:
     with numpy_work("window"):
-        return _in(rule(m), None)
+        return _in(rule(operator.index(m)), None)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

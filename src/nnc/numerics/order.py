@@ -13,10 +13,11 @@ import numpy as np
 
 from nnc import ops
 from nnc.array_api import searching as standard
+from nnc.array_api.creation import arange
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, I64
+from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.dynamic.arrays.promotion import continuous
-from nnc.dynamic.eager import tensor
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
 
@@ -161,8 +162,10 @@ def unravel_index(indices: AnyArray, shape: Sizes) -> tuple[Array, ...]:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The index of the diagonal of an array of so many axes of size n."""
-    return (tensor(np.arange(n)),) * ndim
+    """The index of the diagonal of an array of `ndim` axes of size n."""
+    if not 1 <= ndim <= MAX_DIMENSIONS:
+        raise AttributeValueError("diag_indices", got=f"ndim={ndim}", need=f"1 to {MAX_DIMENSIONS} axes")
+    return (arange(n),) * ndim
 
 
 # ---- sets and counts
