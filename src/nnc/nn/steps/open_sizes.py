@@ -96,7 +96,7 @@ class OpenSizes:
             raise UsageError("generate", got=got, need="a causal one, whose tokens read what was kept")
         most = self._inputs[0].shape[0]
         capacity = padded_size(length or most, most)
-        rows = 1 << max(batch - 1, 0).bit_length()
+        rows = 1 << int(max(batch - 1, 0)).bit_length()
         length = padded_size(steps, capacity) if steps > 1 else steps or capacity
         return StepKey(StepKind.GENERATE, rows, length, capacity=capacity)
 

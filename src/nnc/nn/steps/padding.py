@@ -29,7 +29,7 @@ def padded_size(size: int, most: int | None = None) -> int:
     >>> [padded_size(size) for size in (1, 16, 17, 300)], padded_size(70, 100)
     ([16, 16, 32, 512], 100)
     """
-    padded = max(LEAST, 1 << (size - 1).bit_length())
+    padded = max(LEAST, 1 << int(size - 1).bit_length())
     return padded if most is None else min(padded, most)
 
 
