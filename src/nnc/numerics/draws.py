@@ -11,6 +11,7 @@ one that is a float is a bound or a mean, as in NumPy: `uniform(0.0, 1.0, (2, 3)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -102,6 +103,14 @@ def _filled(args: tuple[Any, ...], otherwise: tuple[Any, ...]) -> tuple[Any, ...
     return (*args, *otherwise[len(args) :])
 
 
+def _drawn(draw: _Draw, eager: Callable[..., Array], keyed: Callable[..., Array]) -> Array:
+    """Numbers of the process's own stream, or of a key."""
+    sizes, dtype = sizes_of(draw.shape), dtype_of(draw.dtype)
+    if draw.key is None:
+        return eager(sizes, draw.first, draw.second, dtype)
+    return keyed(_checked(draw.key), TensorSpec(sizes, dtype), draw.first, draw.second, seed=DRAWN)
+
+
 @overload
 def uniform(
     shape: Sizes = (), low: float = 0.0, high: float = 1.0, dtype: AnyDType = F32, *, key: Array | None = None
@@ -122,12 +131,7 @@ def uniform(
 ) -> Array:
     """Numbers in [low, high): `uniform((2, 3))`, `uniform(key, (2, 3))`, `uniform(-1.0, 1.0, (2, 3))`."""
     draw = _Draw(shape, low, high, dtype, key).placed(args)
-    sizes = sizes_of(draw.shape)
-    if draw.key is None:
-        result: Array = randomness.uniform(sizes, draw.first, draw.second, dtype_of(draw.dtype))
-        return result
-    spec = TensorSpec(sizes, dtype_of(draw.dtype))
-    return ops.random_uniform(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
+    return _drawn(draw, randomness.uniform, ops.random_uniform)
 
 
 @overload
@@ -152,12 +156,7 @@ def normal(
 ) -> Array:
     """Normally distributed numbers: `normal((2, 3))`, `normal(key, (2, 3))`, `normal(0.0, 1.0, (2, 3))`."""
     draw = _Draw(shape, mean, deviation, dtype, key).placed(args)
-    sizes = sizes_of(draw.shape)
-    if draw.key is None:
-        result: Array = randomness.normal(sizes, draw.first, draw.second, dtype_of(draw.dtype))
-        return result
-    spec = TensorSpec(sizes, dtype_of(draw.dtype))
-    return ops.random_normal(_checked(draw.key), spec, draw.first, draw.second, seed=DRAWN)
+    return _drawn(draw, randomness.normal, ops.random_normal)
 
 
 def random(shape: Sizes = ()) -> Array:

@@ -216,7 +216,7 @@ class SymbolicGraph(ReadableGraph):
         origin: str,
         specified: Mapping[TensorKey, TensorSpec],
     ) -> tuple[TensorSpec, ...]:
-        """Specs of the outputs, AUTO while an input has none; `found` comes before what the symbols have."""
+        """Specs of the outputs, AUTO while an input has none; `specified` comes before what the symbols have."""
         specs = tuple([None if key is None else specified.get(key, self.tensors[key].spec) for key in inputs])
         if any(spec is AUTO for spec in specs) and (names := outputs_named(command)):
             return (AUTO,) * len(names)
