@@ -12,12 +12,12 @@ one that is a float is a bound or a mean, as in NumPy: `uniform(0.0, 1.0, (2, 3)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 
 from nnc import ops
+from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, F64, I64, AnyDType, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.arrays.promotion import continuous
