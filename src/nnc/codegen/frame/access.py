@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Value
-from nnc.codegen.ir.derived import Read, known
+from nnc.core.values.derived import Read, known
 
 Shape = tuple[int, ...]
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.derived import Read
 
 ALIGNMENT = 64
 # Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, opened, word_of
 from nnc.codegen.ir.builder import I64, SCALARS, Module
-from nnc.codegen.ir.derived import Derivation, Formulas, Known, blank
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Derivation, Formulas, Known, blank
 
 MOST_SIGNED = 1 << 63
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import field
 
 from nnc.classes import dataclass
-from nnc.codegen.ir.derived import RECIPROCAL_BITS, Derived, derived, known
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import RECIPROCAL_BITS, Derived, derived, known
 
 
 # Each is made once, and compared some ten times for each load.

@@ -28,10 +28,10 @@ from nnc.backends.llvm.library import VERSION
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
-from nnc.codegen.ir.derived import Formulas, Step
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
 
 PACKAGE = Path(__file__).parents[3]

@@ -21,9 +21,9 @@ from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, a
 from nnc.codegen.frame.packing import Packing, words_of
 from nnc.codegen.frame.tile import Accumulators, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
+from nnc.core.values.derived import Read
 
 SHORT_DEPTH = 4
 CORE_SLOTS = 5

@@ -16,9 +16,9 @@ from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.frame.tile import MANY_ROWS, Tile, steadiest, tiles_for
 from nnc.codegen.ir.builder import BF16, U16, Scalar
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.values.derived import Read
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.

@@ -30,9 +30,9 @@ from nnc.codegen.frame.kernel import (
 )
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
+from nnc.core.values.derived import Read, known
 
 # Outputs at a time: weights of few taps are in registers too, those of many are read anew for each tile.
 TILE_COLUMNS, MANY_TAPS_COLUMNS, FEW_TAPS = 4, 8, 9

@@ -30,9 +30,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.convolutions import pooling as ops
 from nnc.ops.convolutions.pooling import AveragePoolGradientAttrs, PoolAttrs
 

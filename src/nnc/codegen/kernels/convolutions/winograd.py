@@ -16,10 +16,10 @@ from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, Tile, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, WinogradPlan, cost
+from nnc.core.values.derived import Read
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, choose_tile
 from nnc.codegen.ir.builder import F32
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Weights
 from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
+from nnc.core.values.derived import Read
 
 Pair = tuple[int, int]
 

@@ -35,9 +35,9 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known, known_multiple
 from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, known, known_multiple
 from nnc.graph import Op
 from nnc.ops.elementwise import elementary, integers
 from nnc.ops.elementwise import pointwise as ops

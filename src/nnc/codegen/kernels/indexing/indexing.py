@@ -56,9 +56,9 @@ from nnc.codegen.ir.builder import (
     Type,
     Value,
 )
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,

@@ -13,11 +13,11 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch, WithSizes
 from nnc.codegen.frame.row import KernelRow, Rows, Views, filled
 from nnc.codegen.ir.builder import Module, Number
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import CONSTANT, Instruction
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.reduction.reduction import Reduction
+from nnc.core.values.derived import Read
 from nnc.core.values.dtype import dtype_of
 from nnc.ops.loss import loss as ops
 from nnc.ops.loss.loss import (

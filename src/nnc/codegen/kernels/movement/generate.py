@@ -9,9 +9,9 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
 from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
-from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 from nnc.ops.sequence.attention import CAUSAL_BIAS, CausalBiasAttrs
 

@@ -14,9 +14,9 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.transposition import LEAST, MOST_LANES
+from nnc.core.values.derived import Read
 
 MOST_ROWS = LEAST - 1
 BLOCKS = 16  # of an item: vectors of each row

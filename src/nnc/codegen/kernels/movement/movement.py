@@ -23,12 +23,12 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import Module, Number, Scalar
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import CONSTANT, PARAMETER, Instruction, computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.interleaving import Interleaving
 from nnc.codegen.kernels.movement.transposition import Transposition
+from nnc.core.values.derived import Read
 from nnc.core.values.spec import Blocked, Layout
 from nnc.ops.convolutions.resize import FLIP, PAD, PAD_GRADIENT, FlipAttrs, PadAttrs
 from nnc.ops.movement import copy

@@ -15,8 +15,8 @@ from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
 from nnc.codegen.frame.kernel import ALIGNMENT, Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import transpose
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 
 MOST_LANES = 16
 LEAST = 8  # rows and columns

@@ -25,10 +25,10 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
+from nnc.core.values.derived import Read
 from nnc.ops.normalization import normalization as ops
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 

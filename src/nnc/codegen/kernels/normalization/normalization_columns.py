@@ -15,9 +15,9 @@ from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, WithSiz
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, smallest
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, smallest
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192

@@ -29,9 +29,9 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.normalization import softmaxes as ops
 
 NANOSECONDS_PER_VECTOR = 14.0

@@ -29,9 +29,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed, sign
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,

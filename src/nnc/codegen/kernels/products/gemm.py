@@ -20,7 +20,6 @@ from nnc.codegen.frame.kernel import Generator, Phase, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import Module
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import (
     LEAST_DEPTH,
@@ -33,6 +32,7 @@ from nnc.codegen.kernels.products.gemm_plan import (
 )
 from nnc.codegen.kernels.products.gemm_writer import GemmWriter
 from nnc.codegen.kernels.products.gemv import matrix_times_vector
+from nnc.core.values.derived import Read
 from nnc.core.values.spec import Blocked
 
 

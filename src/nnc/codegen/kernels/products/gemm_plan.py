@@ -21,9 +21,9 @@ from nnc.codegen.frame.kernel import aligned, ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
-from nnc.codegen.ir.derived import Read, known_multiple, largest
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
+from nnc.core.values.derived import Read, known_multiple, largest
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128

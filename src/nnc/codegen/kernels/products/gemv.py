@@ -16,10 +16,10 @@ from functools import partial
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known, known_multiple
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
+from nnc.core.values.derived import Read, known, known_multiple
 
 ROWS, ACCUMULATORS = 4, 2
 COLUMN_VECTORS, COLUMN_STEPS = 8, 8

@@ -25,9 +25,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir import circular, mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, known_multiple
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, known_multiple
 from nnc.core.values.dtype import dtype_of
 from nnc.ops.random.random import (
     DROPOUT,

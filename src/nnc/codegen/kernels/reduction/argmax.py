@@ -23,9 +23,9 @@ from nnc.codegen.frame.row import (
     numeric,
 )
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.movement.broadcast import ReduceAttrs
 from nnc.ops.reduction.reduction import ARGMAX, ARGMIN
 

@@ -32,9 +32,9 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
-from nnc.codegen.ir.derived import Read, smallest
 from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read, smallest
 from nnc.graph import Op
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM

@@ -12,8 +12,8 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, numeric
 from nnc.codegen.ir.builder import F64, I64, Module, Scalar, Type
-from nnc.codegen.ir.derived import Read
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.indexing.order import CUMULATIVE_SUM, ScanAttrs
 
 NANOSECONDS_PER_VECTOR = 2.0

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nnc.codegen.ir.derived import Derivation, Derived, blank, known, known_multiple
+from nnc.core.values.derived import Derivation, Derived, blank, known, known_multiple
 from nnc.core.values.exact import Exact, exact_text
 
 
@@ -91,4 +91,4 @@ def test_sums_and_products_that_change_nothing_are_none() -> None:
 
 def test_blanks_are_alike() -> None:
     assert Exact((1, blank())) == Exact((1, blank()))
-    assert exact_text((1, blank())) == "(1,nnc.codegen.ir.derived.Blank(),)"
+    assert exact_text((1, blank())) == "(1,nnc.core.values.derived.Blank(),)"

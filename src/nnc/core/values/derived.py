@@ -100,7 +100,11 @@ class Derivation:
         """The next size, which stands where an integer is expected. Before all computing."""
         assert not self._steps, "sizes are read first"
         self.sizes += 1
-        return cast("int", Derived(self, self.sizes - 1, size))
+        return cast("int", self.number(self.sizes - 1, size))
+
+    def number(self, place: int, value: Known) -> Derived:
+        """The number at a place."""
+        return Derived(self, place, value)
 
     def word(self, number: Derived, kind: str) -> int:
         """Which word of the kernel holds this number, in this type."""
@@ -129,7 +133,7 @@ class Derivation:
     def combine(self, operation: str, left: Derived, right: Derived) -> Derived:
         """A number of two."""
         value = OPERATIONS[operation](left.value, right.value)
-        return Derived(self, self._step(operation, left.place, right.place, None), value)
+        return self.number(self._step(operation, left.place, right.place, None), value)
 
     def condition(self, operation: str, left: Known | Derived, right: Known | Derived) -> bool:
         """A comparison, whose outcome the code depends on."""
@@ -285,7 +289,7 @@ def _in(made: Derivation, number: Known | Derived) -> Derived:
     if isinstance(number, Derived) and number.derivation is made:
         return number
     value: Known = _plain(number)
-    return Derived(made, made.place(value), value)
+    return made.number(made.place(value), value)
 
 
 def _unchanged(operation: str, left: Known | Derived, right: Known | Derived) -> Known | Derived | None:
@@ -300,7 +304,7 @@ UNCHANGING = {"add": 0, "subtract": 0, "multiply": 1, "quotient": 1}
 
 def derived(number: object) -> Derived | None:
     """The number, if it follows from what is read."""
-    return number if isinstance(number, Derived) else None
+    return number if type(number) is Derived else None
 
 
 def smallest(left: int, right: int) -> int:
