@@ -2,6 +2,9 @@
 
 A page is one script. A `text` block behind a `python` block is what that prints; `…` in it stands for anything, and is
 kept where what is printed now still fits. Written so, a page shows its results wherever it is read.
+
+A table whose last column is called `nnc` is part of the script: each `code` of that column is a line of it, and
+``code`` in two backticks, such as a shell's, is not.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-BLOCK = re.compile(r"(?P<code>```python\n(?P<source>.*?)```\n)(?P<shown>\n```text\n(?P<output>.*?)```\n)?", re.DOTALL)
+BLOCK = r"(?P<code>```python\n(?P<source>.*?)```\n)(?P<shown>\n```text\n(?P<output>.*?)```\n)?"
+TABLE = r"^\|[^\n]*\| nnc \|\n\|[-|]+\|\n(?P<rows>(?:\|[^\n]*\|\n)+)"
+SCRIPT = re.compile(f"{BLOCK}|{TABLE}", re.DOTALL | re.MULTILINE)
+CELL = re.compile(r"(?<!\\)\|")
+CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 Told = Callable[[str, str | None, str], str | None]
 
@@ -27,13 +34,29 @@ def run(page: Path, told: Told) -> str:
     names: dict[str, object] = {}
     text, parts, end = page.read_text(encoding="utf-8"), [], 0
     with TemporaryDirectory() as folder, chdir(folder):
-        for number, block in enumerate(BLOCK.finditer(text), 1):
+        for number, block in enumerate(SCRIPT.finditer(text), 1):
+            if block["rows"]:
+                run_rows(block["rows"], names)
+                continue
             with redirect_stdout(StringIO()) as printed:
                 exec(compile(block["source"], f"block {number}", "exec"), names)
             shown = told(block["source"], block["output"], printed.getvalue())
             parts += [text[end : block.start()], block["code"], "" if shown is None else f"\n```text\n{shown}```\n"]
             end = block.end()
     return "".join([*parts, text[end:]])
+
+
+def lines_of(rows: str) -> list[str]:
+    """The code in the last column of a table, in turn."""
+    cells = [CELL.split(row)[-2] for row in rows.splitlines()]
+    return [code.replace("\\|", "|") for cell in cells for code in CODE.findall(cell)]
+
+
+def run_rows(rows: str, names: dict[str, object]) -> None:
+    """The last column of a table as a script that goes on with these names."""
+    for line in lines_of(rows):
+        with redirect_stdout(StringIO()):
+            exec(compile(line, f"row `{line}`", "exec"), names)
 
 
 def fits(shown: str, printed: str) -> bool:

@@ -62,3 +62,21 @@ def test_outputs_are_written_behind_their_blocks(tmp_path: Path) -> None:
     page.write_text("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n\n```python\nx = 1\n```\n")
     written = "```python\nprint(1 + 1)\n```\n\n```text\n2\n```\n\n```python\nx = 1\n```\n"
     assert PAGES.run(page, PAGES.written) == written
+
+
+def test_the_last_column_of_a_table_is_part_of_the_script(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "| theirs | nnc |\n|---|---|\n| `a` | `x = 1 \\| 4` or `y = x + 1` |\n\n```python\nprint(x, y)\n```\n"
+    )
+    assert PAGES.run(page, PAGES.written).endswith("\n```text\n5 6\n```\n")
+    page.write_text("| theirs | nnc |\n|---|---|\n| `a` | `no_name` |\n")
+    with pytest.raises(NameError, match="no_name"):
+        PAGES.run(page, PAGES.written)
+
+
+@pytest.mark.parametrize("school", ["pytorch", "jax", "keras", "mlx", "numpy", "onnxruntime"])
+def test_the_page_of_a_school_has_lines_enough(school: str) -> None:
+    text = (ROOT / "docs" / "how-to" / f"from-{school}.md").read_text(encoding="utf-8")
+    lines = [line for table in PAGES.SCRIPT.finditer(text) if table["rows"] for line in PAGES.lines_of(table["rows"])]
+    assert len(lines) >= 20
