@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from typing import ClassVar
 
 from nnc.backends.llvm.run.branches import AddressRange
-from nnc.backends.llvm.run.engine import Engine, engine
+from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
@@ -20,6 +20,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
 from nnc.codegen.frame.kernel import Generator, NativeKernel, aligned, words_of
 from nnc.codegen.frame.row import KernelRow, View, view_of
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.movement import move
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import (
@@ -104,7 +105,7 @@ class Assembly:
     earlier calls were in.
     """
 
-    engine: Engine
+    target: TargetDescription
     drafts: list[Draft] = field(default_factory=list)
     memory: list[ZeroedMemory] = field(default_factory=list)
     planned: AddressRange | None = None
@@ -121,9 +122,8 @@ class Assembly:
         else:
             self._add_any(kernel, call)
 
-    def launches(self) -> list[Launch]:
+    def launches(self, jit: Jit) -> list[Launch]:
         """All launches; the kernels that are new are loaded together."""
-        jit = self.engine.jit
         # Held until the launches hold them.
         made = jit.make(draft.generator for draft in self.drafts if draft.is_fresh)
         launches = [draft.launch(jit) for draft in self.drafts]
@@ -149,7 +149,7 @@ class Assembly:
         ]
         results = [out if is_dense(out.view) or _goes(row, out.view) else self._dense(out) for out in outputs]
         views = [operand.view for operand in inputs], [operand.view for operand in results]
-        generator = row.generator(kernel.variant, kernel.command.attrs, *views, self.engine.target)
+        generator = row.generator(kernel.variant, kernel.command.attrs, *views, self.target)
         self._launch(generator, inputs, results, None if row.checked else own)
         if row.checked:
             self.checks.append(IndexCheck(kernel.command.op.name, self.memory[-1]))
@@ -216,7 +216,7 @@ class Assembly:
         writes: list[AddressRange],
         planned: AddressRange | None,
     ) -> None:
-        size = generator.workspace(self.engine.target) if kernel is None else kernel.workspace_bytes
+        size = generator.workspace(self.target) if kernel is None else kernel.workspace_bytes
         if size:
             taken = self._workspace(size, planned)
             addresses.append(taken.begin)
@@ -267,6 +267,7 @@ class LlvmKernel(Uncopied):
     inputs: Specs
     results: tuple[View, ...]
     generator: Generator
+    target: TargetDescription
     workspace_bytes: int
     variant: str = ""
     words: tuple[int, ...] = ()
@@ -277,7 +278,7 @@ class LlvmKernel(Uncopied):
     @property
     def worker_bytes(self) -> int:
         """Bytes of scratch memory for each worker."""
-        return self.generator.scratch(engine().target)
+        return self.generator.scratch(self.target)
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
@@ -355,14 +356,15 @@ class LlvmKernel(Uncopied):
 
 def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> AssembledProgram:
     """One native program of many calls; it keeps alive what it needs beyond their tensors."""
-    assembly = Assembly(engine())
+    machine = engine()
+    assembly = Assembly(machine.target)
     for call in calls:
         assembly.add(call)
-    launches = assembly.launches()
+    launches = assembly.launches(machine.jit)
     if SETTINGS.debug:
         ranges = (span for launch in launches for span in (*launch.reads, *launch.writes))
         check_owned(ranges, calls, [memory.data for memory in assembly.memory])
-    program = NativeProgram(pool or assembly.engine.pool, launches, SETTINGS.worker_count())
+    program = NativeProgram(pool or machine.pool, launches, SETTINGS.worker_count())
     return AssembledProgram(program, tuple(assembly.checks), (tuple(calls), assembly.memory))
 
 
@@ -388,15 +390,16 @@ def assemble_loop(calls: LoopCalls) -> LoopProgram | None:
     """One native loop; None in debugging, where each program is checked by itself."""
     if SETTINGS.debug:
         return None
-    assemblies = [Assembly(engine()), Assembly(engine())]
+    machine = engine()
+    assemblies = [Assembly(machine.target), Assembly(machine.target)]
     for assembly, part in zip(assemblies, (calls.before, calls.rest), strict=True):
         for call in part:
             assembly.add(call)
-    parts = [(made.launches(), [check.word.address for check in made.checks]) for made in assemblies]
+    parts = [(made.launches(machine.jit), [check.word.address for check in made.checks]) for made in assemblies]
 
     def refuse() -> None:
         for assembly in assemblies:
             for check in assembly.checks:
                 check()
 
-    return NativeLoop(engine().pool, calls, parts, refuse, SETTINGS.worker_count())
+    return NativeLoop(machine.pool, calls, parts, refuse, SETTINGS.worker_count())
