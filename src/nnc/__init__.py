@@ -3,6 +3,7 @@
 Imports only point down this list:
 
     cli
+    export
     onnx
     sklearn
     nn
@@ -46,6 +47,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, planning, symbolic
+    from nnc import export as export
     from nnc import onnx as onnx
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
@@ -117,7 +119,7 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "graph", "nn", "numerics",
+    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "nn", "numerics",
     "onnx", "ops", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip
@@ -193,6 +195,14 @@ if find_spec("numpy") is not None:
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     use_compiler(_translate)
 
+    def _target(name: str) -> Backend:
+        """The kernels of the processor that a library is made for."""
+        with FORK_GUARD:
+            target: Backend = import_module("nnc.backends.llvm.target_backend").target_backend(name)
+        return target
+
+    DISPATCHER.serve_targets(_target)
+
     def _namespace(version: str | None) -> ModuleType:
         """The array API of that version of the standard."""
         namespace: ModuleType = import_module("nnc.array_api").namespace_of(version)
@@ -215,6 +225,7 @@ __all__ = [
     "dropout",
     "dynamic",
     "errors",
+    "export",
     "f16",
     "f32",
     "f64",

@@ -28,8 +28,8 @@ STANDALONE = {
 DOORS = {
     "graph": {"composition", "screen", "structure", "text", "visit"},
     "planning": {"page", "pictures", "problem"},
-    "codegen": {"frame.*", "ir.*", "kernels.*"},
-    "concrete": {"control", "graph", "profiling", "run", "schedule"},
+    "codegen": {"frame.*", "ir.*", "kernels.*", "program.*"},
+    "concrete": {"body", "control", "graph", "multiview", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
         "minimization", "passes", "quantization_report", "scopes", "stages", "text.tables", "value_names",

@@ -12,6 +12,7 @@ into registers. Floating-point instructions carry no fast-math flags: what is wr
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -87,6 +88,8 @@ class Type:
         return Type(scalar, self.lanes)
 
 
+# The name of a function or a global in LLVM's text.
+GLOBAL_NAME = re.compile(r"@([\w.$-]+)")
 INDEX = Type(I64)
 # Registers of AVX-512, and what wider integers are cut to.
 WIDE_BITS = 512
@@ -177,6 +180,22 @@ class Module:
     def append(self, text: str) -> None:
         """Add a finished function."""
         self._functions.append(text)
+
+    def define(self, text: str) -> None:
+        """Add a finished global."""
+        self._globals.append(text)
+
+    def absorb(self, other: Module, prefix: str) -> None:
+        """Add all of another module, whose functions nobody else calls, with names of globals that begin so."""
+        self._declarations.update(other._declarations)
+        names = {text.partition(" ")[0][1:] for text in other._globals}
+
+        def renamed(match: re.Match[str]) -> str:
+            return f"@{prefix}_{match[1]}" if match[1] in names else match[0]
+
+        self._globals += [GLOBAL_NAME.sub(renamed, text, count=1) for text in other._globals]
+        functions = [GLOBAL_NAME.sub(renamed, text) for text in other._functions] if names else other._functions
+        self._functions += [text.replace("define ", "define internal ", 1) for text in functions]
 
     def __str__(self) -> str:
         parts = [f'target triple = "{self.target.triple}"', *self._globals, *self._declarations.values()]
@@ -299,7 +318,8 @@ class Builder:
         assert self.table is not None
         if self._read:
             return []
-        return [f"%wt = getelementptr ptr, ptr {self.table.text}, i64 -1", "%ws = load ptr, ptr %wt, align 8"]
+        size = self.target.pointer_bytes
+        return [f"%wt = getelementptr ptr, ptr {self.table.text}, i64 -1", f"%ws = load ptr, ptr %wt, align {size}"]
 
     def zero(self, kind: Type) -> Value:
         """0 in every lane."""
@@ -317,6 +337,13 @@ class Builder:
         variable = LocalVariable(slot, initial.type, self)
         variable.set(initial)
         return variable
+
+    def reserve(self, nbytes: int) -> Value:
+        """Memory of so many bytes on the stack, from the function's beginning to its end."""
+        self._count += 1
+        slot = f"%m{self._count}"
+        self._slots.append(f"{slot} = alloca [{nbytes} x i8], align {I64.size}")
+        return Value(slot, ADDRESS, self)
 
     # -- arithmetic
 
@@ -676,7 +703,8 @@ class Builder:
         place = self.offset(pointer, index, scalar)
         stored = Type(U8, kind.lanes) if scalar == BOOL else kind
         if mask is None:
-            value = self.emit(stored, f"load {stored.memory}, ptr {place.text}, align {scalar.size}")
+            size = self.target.pointer_bytes if scalar is POINTER else scalar.size
+            value = self.emit(stored, f"load {stored.memory}, ptr {place.text}, align {size}")
         else:
             value = self._masked_load(place, stored, mask)
         return self.cast(value, BOOL) if scalar == BOOL else value
@@ -693,7 +721,8 @@ class Builder:
         place = self.offset(pointer, index, scalar)
         value = self._widened(value)
         if mask is None:
-            self.line(f"store {value.type.memory} {value.text}, ptr {place.text}, align {scalar.size}")
+            size = self.target.pointer_bytes if scalar is POINTER else scalar.size
+            self.line(f"store {value.type.memory} {value.text}, ptr {place.text}, align {size}")
             return
         name = f"llvm.masked.store.{value.type.suffix}.p0"
         self.module.declare(name, "void", [str(value.type), "ptr", "i32 immarg", str(mask.type)])

@@ -58,6 +58,8 @@ class ByteDots(Enum):
     ANY = "any"
 
 
+# What triples of processors with addresses of 32 bits begin with.
+NARROW_TRIPLES = ("armv", "thumb", "riscv32", "wasm32", "i386", "i686")
 # With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
 FEW_REGISTERS = 16
 
@@ -95,6 +97,11 @@ class TargetDescription:
     def side_by_side(self, rows: int) -> int:
         """As many rows whose elementwise work is done together, half of them where registers are few."""
         return rows if self.vector_registers > FEW_REGISTERS else rows // 2
+
+    @property
+    def pointer_bytes(self) -> int:
+        """Bytes of an address."""
+        return 4 if self.triple.startswith(NARROW_TRIPLES) else 8
 
     @property
     def key(self) -> str:

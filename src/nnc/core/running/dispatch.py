@@ -293,6 +293,8 @@ class Claim:
 
 
 Key = tuple[AnyCommand, Specs, Specs, str]
+# What names of backends begin with whose kernels are for another processor than this one.
+TARGET = "target:"
 
 
 # What a kernel of eager code takes: objects, and a library of its own (docs/design/0018).
@@ -313,6 +315,8 @@ class Dispatcher(Uncopied):
     backends: dict[str, Backend] = field(default_factory=dict)
     _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(kept_kernels))
     _unmeasured: set[str] = field(default_factory=set)
+    _targets: dict[str, Backend] = field(default_factory=dict)
+    _make_target: Callable[[str], Backend] | None = None
     _packages: list[str] = field(default_factory=list)
 
     def add(self, backend: Backend, *, measured: bool = True, packages: Sequence[str] = ()) -> None:
@@ -327,6 +331,10 @@ class Dispatcher(Uncopied):
         if not measured:
             self._unmeasured.add(backend.name)
 
+    def serve_targets(self, make: Callable[[str], Backend]) -> None:
+        """`target:NAME` is what `make(NAME)` gives: kernels of another processor, which nobody has unless asked."""
+        self._make_target = make
+
     @property
     def oracle(self) -> str:
         """The name of the backend whose values the others are compared with; empty where there is none."""
@@ -339,12 +347,20 @@ class Dispatcher(Uncopied):
 
     def backend(self, name: str) -> Backend:
         """The usable backend called `name`; BackendError with the reason otherwise."""
-        chosen = self.backends.get(name)
+        chosen = self.backends.get(name) or self._target(name)
         if chosen is None:
             raise BackendError("backend", got=name, need="one of " + " ".join(self.backends))
         if reason := chosen.absence():
             raise BackendError("backend", got=name, need="a backend present on this machine", fix=reason)
         return chosen
+
+    def _target(self, name: str) -> Backend | None:
+        """The backend of a processor that libraries are made for; None for other names."""
+        if self._make_target is None or not name.startswith(TARGET):
+            return None
+        if name not in self._targets:
+            self._targets[name] = self._make_target(name.removeprefix(TARGET))
+        return self._targets[name]
 
     def candidates(self, prefer: str = "") -> list[Backend]:
         """Usable backends, `prefer` (checked) first."""

@@ -145,6 +145,20 @@ class Arena:
         return self.storage
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ProgramMemory:
+    """Where a program runs: its arena, which begins at `base` of a storage, and the caller's tensors by root.
+
+    A run writes those in `written`; the others stay as they are.
+    """
+
+    arena: Storage
+    base: int
+    nbytes: int
+    tensors: Mapping[TensorKey, Tensor]
+    written: frozenset[TensorKey]
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
 class Compiled(Uncopied):
     """A graph ready to run. Memory is allocated at the first run (or by `allocate`), never before.
@@ -244,6 +258,14 @@ class Compiled(Uncopied):
         if concrete is None or self._storage is not self._arena.storage:
             concrete = self.exclusively(self._lay_out)
         return concrete
+
+    def laid_out(self) -> ProgramMemory:
+        """The memory of the program, which is made if it is not there; libraries are made of it."""
+        self.allocate()
+        tensors = {root: tensor for root, tensor in self.bindings.tensors.items() if tensor is not None}
+        assert self._storage is not None
+        nbytes = self.statement.arena
+        return ProgramMemory(self._storage, self._arena.base, nbytes, tensors, self.bindings.written)
 
     def clear(self) -> None:
         """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""

@@ -35,6 +35,12 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     return _emit(source, target, is_object=True)
 
 
+def compile_on(source: str, machine: llvm.TargetMachine) -> bytes:
+    """Object code by a code generator of the caller's, after the same passes."""
+    with undisturbed():
+        return _emitted(source, _tools_of(machine), is_object=True)
+
+
 def assembly(source: str, target: TargetDescription) -> str:
     """The same code as text, in the processor's instructions, for people to read."""
     with undisturbed():
@@ -107,12 +113,17 @@ class Crew:
 
 
 def _emit(source: str, target: TargetDescription, *, is_object: bool) -> bytes:
+    with _tools(target) as tools:
+        return _emitted(source, tools, is_object=is_object)
+
+
+def _emitted(source: str, tools: _Tools, *, is_object: bool) -> bytes:
     """In a frame of its own, so that what it makes is freed inside of the caller's block too."""
     run_passes, emit = unlocked("LLVMPY_RunNewFunctionPassManager"), unlocked("LLVMPY_TargetMachineEmitToMemory")
     # A context of its own: what LLVM keeps in the global one stays for ever.
     module = llvm.parse_assembly(source, llvm.create_context())
     module.verify()
-    with _tools(target) as tools, llvm.ffi.OutputString() as message:
+    with llvm.ffi.OutputString() as message:
         for function in module.functions:
             if not function.is_declaration:
                 run_passes(tools.passes, function, tools.builder)
@@ -163,7 +174,10 @@ def _tools(target: TargetDescription) -> Iterator[_Tools]:
 
 
 def _made_tools(target: TargetDescription) -> _Tools:
-    machine = target_machine(target)
+    return _tools_of(target_machine(target))
+
+
+def _tools_of(machine: llvm.TargetMachine) -> _Tools:
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()

@@ -1,0 +1,36 @@
+"""IR text → object file for a processor that need not be this one, and what is in it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from nnc.backends.llvm.library import llvm, undisturbed
+from nnc.backends.llvm.object_contents import contents
+from nnc.backends.llvm.run.object_code import compile_on
+from nnc.codegen.ir.targets import LibraryTarget
+from nnc.core.running.library_program import ObjectFile
+
+
+@lru_cache(maxsize=1)
+def initialize_all() -> None:
+    """Prepare LLVM's code generators for all processors."""
+    with undisturbed():
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+
+
+def object_file(source: str, target: LibraryTarget) -> ObjectFile:
+    """The object file of a text; by the passes and in the way of code that is loaded into this process."""
+    initialize_all()
+    described = target.description
+    machine = llvm.Target.from_triple(described.triple).create_target_machine(
+        cpu=described.processor,
+        features=described.features,
+        opt=3,
+        reloc=target.relocation,
+        codemodel="default",
+        abiname=target.abi,
+    )
+    layout = f'target datalayout = "{machine.target_data}"\n'
+    code = compile_on(layout + source, machine)
+    return contents(code)

@@ -1,0 +1,78 @@
+"""Kernels for another processor than this one: claims, layouts and object files for it; nothing of it runs here.
+
+    target_backend("aarch64").library(program)
+
+Commands that are needed while a program is made, such as what depends on weights alone, run by the backends of this
+processor: operands lie as the other processor wants them, and have the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nnc.backends.llvm import library
+from nnc.backends.llvm.claims import TargetClaims
+from nnc.backends.llvm.linking import linked
+from nnc.backends.llvm.object_files import object_file
+from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.target_kernel import TargetKernel
+from nnc.classes import dataclass
+from nnc.codegen.frame.kernel import aligned
+from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
+from nnc.codegen.program.entry import write_program
+from nnc.codegen.program.support import write_support
+from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
+from nnc.core.running.library_program import LibraryCode, LibraryProgram
+from nnc.core.values.command import AnyCommand
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetBackend:
+    """The backend `target:NAME` of dispatch."""
+
+    name: str
+    target: LibraryTarget
+    claims: TargetClaims
+
+    def absence(self) -> str:
+        """Why no library can be made: LLVM cannot be loaded."""
+        return library.ABSENCE
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why the command is not claimed on these specs; empty when it is."""
+        return self.claims.refusal(command, inputs, outputs)
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The kernel of a command that `refusal` did not refuse."""
+        return TargetKernel(self.claims.kernel(command, inputs, outputs), outputs)
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """None: nothing of another processor can be measured here."""
+        return {}
+
+    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+        """Operands that the kernel packs, as it packs them."""
+        return self.claims.wishes(command, inputs, outputs)
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """The commands one after another, by the backends of this processor."""
+        return one_by_one(calls)
+
+    def library(self, program: LibraryProgram) -> LibraryCode:
+        """Object code for a program all of whose calls are this backend's."""
+        whole = linked(program, self.claims.target)
+        target, own = self.target.description, whole.scratch.offset - aligned(program.arena.nbytes)
+        return LibraryCode(
+            self.target.facts,
+            object_file(write_program(whole, target), self.target),
+            object_file(write_support(target), self.target),
+            whole.arena_bytes,
+            {"kernels": own, "scratch": whole.arena_bytes - whole.scratch.offset},
+            len(whole.kernels),
+        )
+
+
+def target_backend(name: str) -> TargetBackend:
+    """The backend of a row of the table, with features behind its name; UsageError for other names."""
+    target = library_target(name, engine().target if name == NATIVE else None)
+    return TargetBackend(f"target:{name}", target, TargetClaims(target.description))

@@ -1,0 +1,1 @@
+"""Whole programs as text: kernels in order, loops and branches, behind one function of C."""

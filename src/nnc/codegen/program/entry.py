@@ -1,0 +1,369 @@
+"""The function of C that runs a program, and the text of all its kernels.
+
+    int NAME_run(void *arena, [void *state,] const NAME_inputs *inputs, NAME_outputs *outputs)
+
+`inputs` and `outputs` are structures of pointers, one for each port; where constants are a file's, the first member of
+`inputs` is where they are. The result is 0, or says what was wrong with the call before anything was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import assert_never
+
+from nnc.codegen.frame.kernel import ALIGNMENT, Phase
+from nnc.codegen.ir.builder import (
+    ADDRESS,
+    BOOL,
+    I32,
+    I64,
+    INDEX,
+    POINTER,
+    U8,
+    Builder,
+    LocalVariable,
+    Module,
+    Scalar,
+    Type,
+    Value,
+)
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.statements import (
+    Base,
+    KernelRun,
+    MemoryPlace,
+    Pointer,
+    PointerMove,
+    PortPlace,
+    Repetition,
+    Selection,
+    Statement,
+    Turn,
+    WholeProgram,
+)
+
+# In front of the addresses of a kernel is that of the words that it reads; here they are in its code.
+HEAD_BYTES = 8
+WORD_BYTES = 8
+INT = Type(I32)
+
+
+class ErrorCode(IntEnum):
+    """What a run gives back."""
+
+    NONE = 0
+    NULL = 1
+    MISALIGNED = 2
+    ARENA_TOO_SMALL = 3
+    OVERLAP = 4
+    INDEX = 5
+    ENDLESS = 6
+
+
+def write_program(program: WholeProgram, target: TargetDescription) -> str:
+    """The text of the program: kernels, constants, and the functions that a header declares."""
+    module = Module(target)
+    phases = []
+    for number, generator in enumerate(program.kernels):
+        own, name = Module(target), f"{program.name}_kernel_{number}"
+        phases.append(generator.emit(own, name))
+        module.absorb(own, name)
+    if program.constants is not None and program.constant_bytes:
+        module.define(_constants(program.name, program.constants))
+    _Entry(module, program, phases).emit()
+    _Checked(module, program).emit()
+    return str(module)
+
+
+def _constants(name: str, content: bytes) -> str:
+    escaped = "\\" + content.hex("\\")
+    return f'@{name}_constants = internal constant [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'
+
+
+class _Function:
+    """A function of C: its parameters, and returns with a code where something is wrong."""
+
+    def __init__(
+        self, module: Module, program: WholeProgram, name: str, first: Sequence[tuple[str, Type]] = ()
+    ) -> None:
+        self.program = program
+        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs"]
+        self.b = Builder(module, name, [*first, *((text, ADDRESS) for text in names)], INT.scalar.register)
+        self.given = dict(zip(names, self.b.arguments[len(first) :], strict=True))
+
+    @property
+    def of_file(self) -> bool:
+        """Whether the first member of the inputs is where constants are."""
+        return self.program.constants is None and self.program.constant_bytes > 0
+
+    def null(self) -> Value:
+        """No address."""
+        return Value("null", ADDRESS, self.b)
+
+    def number(self, pointer: Value) -> Value:
+        """An address as a number."""
+        return self.b.emit(INDEX, f"ptrtoint ptr {pointer.text} to i64")
+
+    def refuse_null(self, pointer: Value) -> None:
+        """NULL for no address."""
+        self.refuse(self.b.emit(Type(BOOL), f"icmp eq ptr {pointer.text}, null"), ErrorCode.NULL)
+
+    def refuse(self, condition: Value, code: ErrorCode) -> None:
+        """Return with a code where the condition holds."""
+        with _leaving(self.b, condition):
+            self.b.line(f"ret i32 {int(code)}")
+
+
+class _Entry(_Function):
+    """Writes the function that runs the statements in order."""
+
+    def __init__(self, module: Module, program: WholeProgram, phases: Sequence[tuple[Phase, ...]]) -> None:
+        super().__init__(module, program, f"{program.name}_run")
+        self.phases = phases
+        most = max((len(run.places) + len(run.numbers) for run in runs_in(program.statements)), default=0)
+        # Numbers are words behind as many words as there are addresses, which on 32 bits are half as long.
+        self.table = self.b.offset(self.b.reserve(HEAD_BYTES + WORD_BYTES * most), HEAD_BYTES, U8)
+        self.b.store(self.null(), self.b.offset(self.table, -1, POINTER), 0)
+        self.pointers: list[LocalVariable] = []
+        self.constants = self.null()
+
+    def emit(self) -> None:
+        """Check, copy inputs in, run, copy outputs out."""
+        b, program = self.b, self.program
+        inputs, outputs = self.given["inputs"], self.given["outputs"]
+        for value in self.given.values():
+            self.refuse_null(value)
+        for name in ("arena", "state"):
+            if name in self.given:
+                self._refuse_misaligned(self.given[name], ALIGNMENT)
+        of_file = self.of_file
+        if of_file:
+            self.constants = self._checked(b.load(inputs, 0, ADDRESS), ALIGNMENT)
+        elif program.constant_bytes:
+            self.constants = Value(f"@{program.name}_constants", ADDRESS, b)
+        given = [self._port(inputs, place + of_file, port) for place, port in enumerate(program.inputs)]
+        wanted = [self._port(outputs, place, port) for place, port in enumerate(program.outputs)]
+        self.pointers = [b.variable(self.given["arena"]) for _ in range(program.pointers)]
+        for port, source in zip(program.inputs, given, strict=True):
+            self._copy(self._address(port.place), source, port.nbytes)
+        for place in program.checks:
+            b.store(b.constant(0), self._address(place), 0)
+        self._all(program.statements)
+        for port, target in zip(program.outputs, wanted, strict=True):
+            self._copy(target, self._address(port.place), port.nbytes)
+        wrong = b.constant(0)
+        for place in program.checks:
+            wrong = b.either(wrong, b.load(self._address(place), 0, INDEX))
+        if program.checks:
+            self.refuse(b.compare("!=", wrong, 0), ErrorCode.INDEX)
+        b.finish(b.constant(ErrorCode.NONE, INT))
+
+    # -- what the caller gave
+
+    def _port(self, structure: Value, position: int, port: PortPlace) -> Value:
+        return self._checked(self.b.load(structure, position, ADDRESS), port.alignment)
+
+    def _checked(self, pointer: Value, alignment: int) -> Value:
+        self.refuse_null(pointer)
+        self._refuse_misaligned(pointer, alignment)
+        return pointer
+
+    def _refuse_misaligned(self, pointer: Value, alignment: int) -> None:
+        if alignment > 1:
+            low = self.b.both(self.number(pointer), self.b.constant(alignment - 1))
+            self.refuse(self.b.compare("!=", low, 0), ErrorCode.MISALIGNED)
+
+    # -- memory
+
+    def _address(self, place: MemoryPlace) -> Value:
+        match place.base:
+            case Pointer():
+                base = self.pointers[place.base.number].get()
+            case Base.ARENA:
+                base = self.given["arena"]
+            case Base.CONSTANTS:
+                base = self.constants
+            case Base.STATE:
+                base = self.given["state"]
+            case _:
+                assert_never(place.base)
+        return self.b.offset(base, place.offset, U8)
+
+    def _copy(self, target: Value, source: Value, nbytes: int) -> None:
+        if nbytes:
+            name, size = ("llvm.memcpy.p0.p0.i64", f"i64 {nbytes}")
+            self.b.module.declare(name, "void", ["ptr", "ptr", "i64", "i1 immarg"])
+            self.b.line(f"call void @{name}(ptr {target.text}, ptr {source.text}, {size}, i1 false)")
+
+    # -- statements
+
+    def _all(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            match statement:
+                case KernelRun():
+                    self._run(statement)
+                case PointerMove():
+                    addresses = [self._address(place) for _, place in statement.moves]
+                    for (pointer, _), address in zip(statement.moves, addresses, strict=True):
+                        self.pointers[pointer.number].set(address)
+                case Turn():
+                    self._turn(statement)
+                case Repetition():
+                    self._repeat(statement)
+                case Selection():
+                    self._select(statement)
+                case _:
+                    assert_never(statement)
+
+    def _run(self, run: KernelRun) -> None:
+        b = self.b
+        for position, place in enumerate(run.places):
+            b.store(self._address(place), self.table, position)
+        for position, number in enumerate(run.numbers, len(run.places)):
+            b.store(b.constant(number), b.offset(self.table, position, I64), 0)
+        scratch = self._address(self.program.scratch)
+        for phase, count, step in merged(self.phases[run.kernel]):
+            with b.loop(0, count) as turn:
+                first = turn * step + phase.first
+                end = first + phase.items
+                text = f"ptr {self.table.text}, i64 {first.text}, i64 {end.text}, ptr {scratch.text}"
+                b.line(f"call void @{phase.symbol}({text})")
+
+    def _turn(self, turn: Turn) -> None:
+        b, repeated = self.b, len(turn.views) - turn.once
+        count = b.load(self._address(turn.count), 0, INDEX)
+        place = count
+        if turn.once:
+            behind = b.remainder(count - turn.once, repeated) + turn.once
+            place = b.choose(b.compare("<", count, turn.once), count, behind)
+        else:
+            place = b.remainder(count, repeated)
+        chosen = self._address(turn.views[0])
+        for number, view in enumerate(turn.views[1:], 1):
+            chosen = b.choose(b.compare("==", place, number), self._address(view), chosen)
+        self.pointers[turn.pointer.number].set(chosen)
+
+    def _repeat(self, loop: Repetition) -> None:
+        b = self.b
+        b.store(b.constant(0), self._address(loop.count), 0)
+        with b.repeat() as forever:
+            self._all(loop.before)
+            count = b.load(self._address(loop.count), 0, INDEX)
+            if loop.tested is None:
+                assert loop.limit is not None
+                forever.until(b.compare(">=", count, loop.limit))
+            else:
+                place, kind = loop.tested
+                forever.until(b.opposite(self._holds(place, kind)))
+                if loop.most is not None:
+                    self.refuse(b.compare(">=", count, loop.most), ErrorCode.ENDLESS)
+            self._all(loop.rest)
+            # Read again: what ran may have counted in loops of its own, never in this one.
+            b.store(b.load(self._address(loop.count), 0, INDEX) + 1, self._address(loop.count), 0)
+
+    def _holds(self, place: MemoryPlace, kind: Scalar) -> Value:
+        element = self.b.load(self._address(place), 0, Type(kind))
+        return element if kind is BOOL else self.b.compare("!=", element, self.b.zero(element.type))
+
+    def _select(self, selection: Selection) -> None:
+        b = self.b
+        place, kind = selection.chosen
+        index = b.cast(b.load(self._address(place), 0, Type(kind)), I64) + selection.offset
+        end = b.label()
+        for number, branch in sorted(selection.branches.items()):
+            with _leaving(b, b.compare("==", index, number)):
+                self._all(branch)
+                b.jump(end)
+        self._all(selection.otherwise)
+        b.jump(end)
+        b.open(end)
+
+
+class _Checked(_Function):
+    """Writes the function for callers that are not trusted, who say how large the arena is.
+
+    Outputs that lie over the arena, the state, constants or each other are refused: inputs are read before all.
+    """
+
+    def __init__(self, module: Module, program: WholeProgram) -> None:
+        self.size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
+        super().__init__(module, program, f"{program.name}_run_checked", [("arena_bytes", self.size)])
+
+    def emit(self) -> None:
+        """Check, then run."""
+        b, program = self.b, self.program
+        nbytes = b.arguments[0]
+        wide = nbytes if self.size == INDEX else b.emit(INDEX, f"zext i32 {nbytes.text} to i64")
+        self.refuse(b.compare("<", wide, program.arena_bytes), ErrorCode.ARENA_TOO_SMALL)
+        for value in self.given.values():
+            self.refuse_null(value)
+        memory = [(self.number(self.given["arena"]), program.arena_bytes)]
+        if program.state_bytes:
+            memory.append((self.number(self.given["state"]), program.state_bytes))
+            self._refuse_overlap(*memory)
+        inputs = [self._span(self.given["inputs"], n + self.of_file, p.nbytes) for n, p in enumerate(program.inputs)]
+        outputs = [self._span(self.given["outputs"], n, port.nbytes) for n, port in enumerate(program.outputs)]
+        for given in inputs:
+            for span in memory:
+                self._refuse_overlap(given, span)
+        for place, wanted in enumerate(outputs):
+            for span in (*memory, *outputs[:place]):
+                self._refuse_overlap(wanted, span)
+        names = ", ".join(f"ptr {value.text}" for value in self.given.values())
+        b.finish(b.emit(INT, f"call i32 @{program.name}_run({names})"))
+
+    def _span(self, structure: Value, position: int, nbytes: int) -> tuple[Value, int]:
+        return self.number(self.b.load(structure, position, ADDRESS)), nbytes
+
+    def _refuse_overlap(self, first: tuple[Value, int], other: tuple[Value, int]) -> None:
+        b, (begin, nbytes), (start, size) = self.b, first, other
+        before = b.compare("<", begin, start + size)
+        self.refuse(b.both(before, b.compare("<", start, begin + nbytes)), ErrorCode.OVERLAP)
+
+
+@contextmanager
+def _leaving(b: Builder, condition: Value) -> Iterator[None]:
+    """if condition: a block that ends with a jump or a return."""
+    body, end = b.label(), b.label()
+    b.branch(condition, body, end)
+    b.open(body)
+    yield
+    b.open(end)
+
+
+def runs_in(statements: Sequence[Statement]) -> Iterator[KernelRun]:
+    """All launches, those of loops and branches too."""
+    waiting = list(statements)
+    for statement in waiting:
+        match statement:
+            case KernelRun():
+                yield statement
+            case Repetition():
+                waiting += (*statement.before, *statement.rest)
+            case Selection():
+                waiting += (
+                    *statement.otherwise,
+                    *(inner for branch in statement.branches.values() for inner in branch),
+                )
+            case PointerMove() | Turn():
+                pass
+            case _:
+                assert_never(statement)
+
+
+def merged(phases: Sequence[Phase]) -> list[tuple[Phase, int, int]]:
+    """Phases with how often they follow each other a fixed number of items apart, as steps of a recurrence do."""
+    rows: list[tuple[Phase, int, int]] = []
+    for phase in phases:
+        if not phase.items:
+            continue
+        if rows:
+            first, count, step = rows[-1]
+            apart = phase.first - first.first - (count - 1) * step
+            if (phase.symbol, phase.items) == (first.symbol, first.items) and (count == 1 or apart == step):
+                rows[-1] = (first, count + 1, apart)
+                continue
+        rows.append((phase, 1, 0))
+    return rows

@@ -1,0 +1,124 @@
+"""A program as a backend makes a library of it: statements on tensors of this process, and what their memory is there.
+
+    code = backend.library(program)        where backend is DISPATCHER.backend("target:aarch64")
+
+Nothing of the tensors but constants' bytes is read: addresses say which byte of the arena, of constants or of lasting
+state an operand is. What moves during a run is a stand-in, whose memory nobody touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from nnc.classes import dataclass
+from nnc.core.running.dispatch import Call
+from nnc.core.values.platform import TargetFacts
+from nnc.core.values.tensor import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySpan:
+    """Bytes [begin, begin + nbytes) of this process, which begin at `offset` of what they are in the library."""
+
+    begin: int
+    nbytes: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reassignment:
+    """Stand-ins become other tensors, all at once."""
+
+    moves: tuple[tuple[Tensor, Tensor], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnedView:
+    """A stand-in becomes `views[count]`; behind the last one `views[once]` and those behind it again and again."""
+
+    standin: Tensor
+    views: tuple[Tensor, ...]
+    once: int
+    count: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryLoop:
+    """count = 0; before; leave unless count < limit, or `tested` is not zero; rest; count + 1; again."""
+
+    count: Tensor
+    limit: int | None
+    tested: Tensor | None
+    at_most: int | None
+    before: tuple[LibraryStatement, ...]
+    rest: tuple[LibraryStatement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryBranch:
+    """The branch that the integer in `chosen` + `offset` names, or else `otherwise`."""
+
+    chosen: Tensor
+    offset: int
+    branches: Mapping[int, tuple[LibraryStatement, ...]]
+    otherwise: tuple[LibraryStatement, ...] = ()
+
+
+LibraryStatement: TypeAlias = Call | Reassignment | TurnedView | LibraryLoop | LibraryBranch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LibraryProgram:
+    """All that a library is made of.
+
+    `constants` and `state` say where their spans lie in one block of bytes each; `content` is that of the constants,
+    None where a caller maps a file. `beside` are tensors that lie behind the arena.
+    """
+
+    name: str
+    statements: tuple[LibraryStatement, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    arena: MemorySpan
+    constants: tuple[MemorySpan, ...]
+    constant_bytes: int
+    content: bytes | None
+    state: tuple[MemorySpan, ...]
+    state_bytes: int
+    beside: tuple[Tensor, ...] = ()
+    standins: tuple[Tensor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFile:
+    """An object file with the names that it has for others, those that it leaves to others, and its bytes of code."""
+
+    content: bytes
+    defined: tuple[str, ...]
+    undefined: tuple[str, ...]
+    code_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryCode:
+    """The object file of a program, and that of what compilers expect of a C library: memcpy and the like.
+
+    `arena_bytes` counts those of the plan, and `beside` behind them by what they are for: words that kernels set and
+    copies without gaps, and scratch memory.
+    """
+
+    target: TargetFacts
+    program: ObjectFile
+    support: ObjectFile
+    arena_bytes: int
+    beside: Mapping[str, int]
+    kernels: int
+
+
+@runtime_checkable
+class LibraryBackend(Protocol):
+    """A backend that makes libraries."""
+
+    def library(self, program: LibraryProgram) -> LibraryCode:
+        """Object code for a program all of whose calls are this backend's."""
