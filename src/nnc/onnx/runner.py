@@ -236,6 +236,23 @@ class OnnxModel:
         assert compiled is not None
         return compiled
 
+    def compiled_for(self, backend: str, **sizes: int) -> tuple[Compiled, dict[str, Symbol], dict[str, Symbol]]:
+        """The program of these open dimensions by a backend, with its inputs and outputs by name, for a library.
+
+        UsageError for a model in stages, or with an output that is a constant, a sequence or a map.
+        """
+        twin = copy(self)
+        twin.backend = backend
+        program = twin._program(twin.placeholders(**sizes), values=False)
+        if isinstance(program, OnnxStages) or program.compiled is None:
+            raise UsageError("library", got="a model whose sizes depend on data", need="one program for given sizes")
+        outputs: dict[str, Symbol] = {}
+        for name, value in zip(self.outputs, program.outputs, strict=True):
+            if value.symbol is None or value.meaning is not None:
+                raise UsageError("library", got=f"output {name}, which is no computed tensor", need="computed tensors")
+            outputs[name] = value.symbol
+        return program.compiled, dict(program.inputs), outputs
+
     def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram]:
         self.by_value |= {
             name for name, placeholder in self.placeholders(**sizes).items() if name in sizes and not placeholder.shape

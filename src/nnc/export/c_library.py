@@ -1,0 +1,222 @@
+"""A library: files by name, and what it takes in bytes.
+
+    made = library(model, "digits", target="aarch64");  made.write("out")
+
+Everything is made in memory; a folder is written when all of it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from nnc.arguments import checked
+from nnc.classes import dataclass
+from nnc.core.precautions.replacement import write_atomically
+from nnc.core.running.dispatch import DISPATCHER, TARGET
+from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
+from nnc.core.values.platform import ObjectFormat, TargetFacts
+from nnc.errors import BackendError, UsageError
+from nnc.export.archive import archive
+from nnc.export.description import Described, MemoryRow, Port, describe
+from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
+from nnc.export.interface import Interface, cpp_header, header
+from nnc.export.program_ports import ExportableModel, ProgramPorts, ports_of
+from nnc.nn import Model
+from nnc.symbolic import Compiled, Symbol
+from nnc.symbolic.passes import QuantizationMode
+
+# What a C library has, or the object `support` of the archive.
+MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Names that linkers of position-independent code make themselves.
+LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__memory_base", "__table_base", "__linear_memory"})
+# More constants than these are a file beside the library: LLVM reads them as text of three characters each.
+MOST_INSIDE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CLibrary:
+    """The files of a library by name, and its figures; `write` puts them into a folder."""
+
+    name: str
+    target: TargetFacts
+    files: Mapping[str, bytes]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    code_bytes: int
+    kernels: int
+    undefined: tuple[str, ...]
+
+    def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
+        """Write all files, each whole or not at all; the paths."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            write_atomically(place / name, [content])
+        return tuple(place / name for name in self.files)
+
+
+@checked
+def library(
+    source: Model | ExportableModel | ProgramPorts,
+    name: str,
+    *,
+    target: str = "native",
+    batch: int = 1,
+    quantize: QuantizationMode | None = None,
+    sizes: Mapping[str, int] | None = None,
+    constants_inside: bool | None = None,
+) -> CLibrary:
+    """The library of a model's prediction, of an ONNX file, or of a program that was compiled for a target.
+
+    `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. A model predicts
+    `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
+    dimensions. Constants are in the library, or in NAME.weights; by their size if that is not said.
+
+    BackendError lists every command without a kernel of the target, before anything is made.
+    """
+    check_name(name)
+    ports = ports_of(source, TARGET + target, batch, quantize, sizes or {})
+    compiled, inputs, outputs = ports.compiled, ports.inputs, ports.outputs
+    backend = DISPATCHER.backend(compiled.planned.backend)
+    if not isinstance(backend, LibraryBackend):
+        got, need = f"a program for {backend.name}", "one compiled for a target"
+        raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
+    described = describe(name, compiled, inputs, outputs, most_inside=_most_inside(constants_inside))
+    code = backend.library(described.program)
+    check_undefined(code)
+    answers = _answers(compiled, described, inputs, outputs)
+    return _made(described, code, answers)
+
+
+def check_name(name: str) -> None:
+    """UsageError for what is no name in C."""
+    if not IDENTIFIER.fullmatch(name):
+        raise UsageError("library", got=repr(name), need="a name of C: letters, digits and _, a letter first")
+
+
+def check_undefined(code: LibraryCode) -> None:
+    """BackendError where the code calls functions that neither it nor the support object has."""
+    missing = set(code.program.undefined) - MEMORY_FUNCTIONS - set(code.support.defined) - LINKER
+    if missing:
+        got = f"calls of {', '.join(sorted(missing))} on {code.target.name}"
+        raise BackendError("library", got=got, need="code that needs no C library")
+
+
+def _most_inside(inside: bool | None) -> int:
+    if inside is None:
+        return MOST_INSIDE
+    return 1 << 62 if inside else -1
+
+
+def _answers(
+    compiled: Compiled, described: Described, inputs: Mapping[str, Symbol], outputs: Mapping[str, Symbol]
+) -> dict[str, Array]:
+    """The outputs for the inputs that the check's rule gives, computed here; the state is as it was."""
+    state = [tensor for root, tensor in compiled.laid_out().tensors.items() if root in compiled.bindings.written]
+
+    def run() -> dict[str, Array]:
+        before = [np.array(tensor.numpy()) for tensor in state]
+        values = [(inputs[port.name], filled(number, port)) for number, port in enumerate(described.inputs, 1)]
+        try:
+            return dict(zip(outputs, compiled.read(values, outputs.values()), strict=True))
+        finally:
+            for tensor, array in zip(state, before, strict=True):
+                tensor.copy_from(array)
+
+    return compiled.exclusively(run)
+
+
+def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array]) -> CLibrary:
+    """All files as bytes."""
+    program = described.program
+    of_file = program.content is None and program.constant_bytes > 0
+    interface = Interface(
+        program.name,
+        code.target,
+        described.inputs,
+        described.outputs,
+        code.arena_bytes,
+        program.state_bytes,
+        program.constant_bytes,
+        of_file,
+    )
+    members = {"program.o": code.program, "support.o": code.support}
+    files = {
+        f"lib{program.name}.a": _archive(members, code.target),
+        f"{program.name}.o": code.program.content,
+        f"{program.name}.h": header(interface).encode(),
+        f"{program.name}.hpp": cpp_header(interface).encode(),
+        f"{program.name}.json": _facts(interface, described, code).encode(),
+        "main.c": example(interface).encode(),
+        "check.c": check(interface, answers).encode(),
+        "Makefile": makefile(interface).encode(),
+        "CMakeLists.txt": cmake_lists(interface).encode(),
+    }
+    if of_file:
+        files[f"{program.name}.weights"] = described.constant_content
+    return CLibrary(
+        program.name,
+        code.target,
+        files,
+        described.inputs,
+        described.outputs,
+        code.arena_bytes,
+        program.state_bytes,
+        program.constant_bytes,
+        code.program.code_bytes,
+        code.kernels,
+        code.program.undefined,
+    )
+
+
+def _archive(members: Mapping[str, ObjectFile], target: TargetFacts) -> bytes:
+    bsd = target.format is ObjectFormat.MACHO
+    prefix = "_" if bsd else ""
+    symbols = {name: [prefix + symbol for symbol in member.defined] for name, member in members.items()}
+    return archive({name: member.content for name, member in members.items()}, symbols, bsd=bsd)
+
+
+def _facts(interface: Interface, described: Described, code: LibraryCode) -> str:
+    """NAME.json: ports, bytes, and what each byte is for."""
+    facts = {
+        "name": interface.name,
+        "target": {
+            "name": interface.target.name,
+            "triple": interface.target.triple,
+            "processor": interface.target.processor,
+            "features": interface.target.features,
+        },
+        "inputs": [_port(port) for port in described.inputs],
+        "outputs": [_port(port) for port in described.outputs],
+        "bytes": {
+            "arena": code.arena_bytes,
+            "plan": described.program.arena.nbytes,
+            **code.beside,
+            "state": interface.state_bytes,
+            "constants": interface.constant_bytes,
+            "code": code.program.code_bytes,
+        },
+        "kernels": code.kernels,
+        "arena": [_row(row) for row in described.arena],
+        "state": [_row(row) for row in described.state],
+        "constants": [_row(row) for row in described.constants],
+    }
+    return json.dumps(facts, indent=1) + "\n"
+
+
+def _port(port: Port) -> dict[str, object]:
+    return {"name": port.name, "dtype": port.spec.dtype.name, "shape": list(port.spec.shape)}
+
+
+def _row(row: MemoryRow) -> dict[str, object]:
+    return {"name": row.name, "offset": row.offset, "bytes": row.nbytes}

@@ -1,0 +1,175 @@
+"""The C side of a library as text: header, C++ wrapper, an example, a check of recorded answers, build files.
+
+Freestanding headers of C11 alone; names begin with that of the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nnc.classes import dataclass
+from nnc.codegen.program.entry import ErrorCode
+from nnc.core.values.dtype import DType
+from nnc.core.values.platform import TargetFacts
+from nnc.export.description import ALIGNMENT, Port
+
+# Elements of a port in C; floats of 16 bits are their bits.
+TYPES = {
+    "f64": "double", "f32": "float", "f16": "uint16_t", "bf16": "uint16_t", "i64": "int64_t", "i32": "int32_t",
+    "i16": "int16_t", "i8": "int8_t", "u8": "uint8_t", "bool": "uint8_t",
+}  # fmt: skip
+MEANINGS = {
+    ErrorCode.NONE: "done",
+    ErrorCode.NULL: "a pointer is null",
+    ErrorCode.MISALIGNED: "a pointer is not aligned as it must be",
+    ErrorCode.ARENA_TOO_SMALL: "the arena has fewer bytes than the program needs",
+    ErrorCode.OVERLAP: "an input or output lies over the arena or over another output",
+    ErrorCode.INDEX: "an index is outside its axis",
+    ErrorCode.ENDLESS: "a loop goes on beyond its bound",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What the texts tell of a library."""
+
+    name: str
+    target: TargetFacts
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    arena_bytes: int
+    state_bytes: int
+    constant_bytes: int
+    of_file: bool
+
+    @property
+    def prefix(self) -> str:
+        """What macros begin with."""
+        return self.name.upper()
+
+    @property
+    def parameters(self) -> str:
+        """The parameters of the function that runs the program."""
+        state = "void *state, " if self.state_bytes else ""
+        return f"void *arena, {state}const {self.name}_inputs *inputs, {self.name}_outputs *outputs"
+
+    @property
+    def arguments(self) -> str:
+        """The same parameters as a caller hands them on."""
+        return "arena, state, inputs, outputs" if self.state_bytes else "arena, inputs, outputs"
+
+
+def c_type(dtype: DType) -> str:
+    """The type of an element."""
+    return TYPES[dtype.name]
+
+
+def header(library: Interface) -> str:
+    """NAME.h"""
+    prefix, name = library.prefix, library.name
+    rows = [(code.name if code else "OK", int(code), MEANINGS[code]) for code in ErrorCode]
+    codes = "\n".join(f"#define {prefix}_{word} {number} /* {meaning} */" for word, number, meaning in rows)
+    weights = f"    const void *weights; /* {name}.weights, mapped or read */\n" if library.of_file else ""
+    texts = {
+        "CODES": codes,
+        "SIZES": _sizes(library),
+        "INPUTS": weights + _fields(library.inputs, "const "),
+        "OUTPUTS": _fields(library.outputs, ""),
+        "INITIAL": _INITIAL if library.state_bytes else "",
+        "PARAMETERS": library.parameters,
+        "AND_STATE": " and of the state" if library.state_bytes else "",
+        "EACH": "an arena and a state" if library.state_bytes else "an arena",
+        "TARGET": library.target.name,
+        "NAME": name,
+        "PREFIX": prefix,
+    }
+    text = _HEADER
+    for word, content in texts.items():
+        text = text.replace(f"@{word}@", content)
+    return text
+
+
+_INITIAL = """
+/* The state as it was when the library was made: copy it into aligned memory. */
+extern const unsigned char @NAME@_initial_state[];
+"""
+_HEADER = """/* @NAME@: made by nnc for @TARGET@. Memory is the caller's; nothing is allocated. */
+#ifndef @PREFIX@_H
+#define @PREFIX@_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of the arena@AND_STATE@, and what their first byte is aligned to. */
+@SIZES@
+
+@CODES@
+
+typedef struct {
+@INPUTS@} @NAME@_inputs;
+
+typedef struct {
+@OUTPUTS@} @NAME@_outputs;
+@INITIAL@
+/* Runs the program once; several runs at once need @EACH@ each. */
+int @NAME@_run(@PARAMETERS@);
+
+/* The same, for callers that are not trusted: @PREFIX@_ARENA_TOO_SMALL, @PREFIX@_OVERLAP before anything is written. */
+int @NAME@_run_checked(size_t arena_bytes, @PARAMETERS@);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+"""
+
+
+def _sizes(library: Interface) -> str:
+    numbers = {"ARENA_BYTES": library.arena_bytes}
+    if library.state_bytes:
+        numbers["STATE_BYTES"] = library.state_bytes
+    if library.of_file:
+        numbers["WEIGHT_BYTES"] = library.constant_bytes
+    numbers["ALIGNMENT"] = ALIGNMENT
+    return "\n".join(f"#define {library.prefix}_{word} ((size_t){number})" for word, number in numbers.items())
+
+
+def _fields(ports: Sequence[Port], qualifier: str) -> str:
+    rows = [f"    {qualifier}{c_type(port.spec.dtype)} *{port.name}; /* {port.spec} */\n" for port in ports]
+    return "".join(rows) or "    char unused;\n"
+
+
+def cpp_header(library: Interface) -> str:
+    """NAME.hpp: an arena of its own and a call of typed arrays."""
+    name, prefix = library.name, library.prefix
+    rows = "\n".join(
+        f"    static constexpr std::size_t {port.name}_elements = {port.spec.elements};"
+        for port in (*library.inputs, *library.outputs)
+    )
+    state = f"    alignas({ALIGNMENT}) unsigned char state[{library.state_bytes}];\n" if library.state_bytes else ""
+    first = ", state" if library.state_bytes else ""
+    start = (
+        f"    program() {{ for (std::size_t i = 0; i < sizeof state; ++i) state[i] = {name}_initial_state[i]; }}\n"
+        if library.state_bytes
+        else ""
+    )
+    return f"""// {name} for C++11 and newer: the memory of one instance, and its run.
+#ifndef {prefix}_HPP
+#define {prefix}_HPP
+#include "{name}.h"
+#include <cstddef>
+namespace {name} {{
+class program {{
+public:
+{rows}
+{start}    int run(const {name}_inputs &inputs, {name}_outputs &outputs) noexcept {{
+        return {name}_run(arena{first}, &inputs, &outputs);
+    }}
+{state}private:
+    alignas({ALIGNMENT}) unsigned char arena[{library.arena_bytes}];
+}};
+}}
+#endif
+"""
