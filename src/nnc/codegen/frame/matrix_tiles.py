@@ -127,17 +127,17 @@ class SpilledVector:
     b: Builder
     place: Value
     index: int
-    scalar: Scalar
+    kind: Type
 
     def get(self) -> Value:
         """Read it."""
-        return self.b.load(self.place, self.index, Type(self.scalar, SIDE))
+        return self.b.load(self.place, self.index, self.kind)
 
 
 def spilled_row(b: Builder, tile: Tile, place: Value, row: Value, scalar: Scalar) -> tuple[SpilledVector, ...]:
     """The vectors of a row of sums."""
     start = b.offset(place, row * tile.columns, scalar)
-    return tuple(SpilledVector(b, start, j * SIDE, scalar) for j in range(tile.vectors))
+    return tuple(SpilledVector(b, start, j * tile.lanes, Type(scalar, tile.lanes)) for j in range(tile.vectors))
 
 
 def pack_left(b: Builder, packing: Packing, source: Value, count: Value, depth: int, panel: Value) -> None:

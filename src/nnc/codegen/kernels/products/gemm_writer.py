@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
@@ -133,12 +134,15 @@ class GemmWriter:
     def _pack_b(self, m: Matrices, block: Block, column: Value) -> None:
         """The panel of a tile of columns, once for all blocks of rows."""
         b, problem = self.b, self.problem
-        start = (block.column + column) * problem.b_columns + block.k * problem.b_inner
-        source = b.offset(m.b, start, self.scalar)
         with b.always() if self.packing.streams else b.when(block.first):
-            self.packing.b.pack(b, source, block.columns - column, block.depth, self._panel(column))
+            self.packing.b.pack(b, *self._unpacked(m, block, column), self._panel(column))
             if self.tiling.by_matrices:
                 matrix_tiles.clear_rest(b, self.tile, ceiling(problem.inner, 2), self._panel(column))
+
+    def _unpacked(self, m: Matrices, block: Block, column: Value) -> tuple[Value, Value, Value]:
+        """Where a panel of b begins that is not packed, its columns and its steps."""
+        start = (block.column + column) * self.problem.b_columns + block.k * self.problem.b_inner
+        return self.b.offset(m.b, start, self.scalar), block.columns - column, block.depth
 
     def _panel(self, column: Value) -> Value:
         """Where the packed panel of a tile of columns lies."""
@@ -151,14 +155,43 @@ class GemmWriter:
             masks = column_masks(b, tile, block.columns - column, self.tiling.ragged_columns)
             if not self.packing.b_in_place and not self.packing.along:
                 self._pack_b(m, block, column)
-            with b.loop(0, block.rows, tile.rows) as row:
-                if self.tiling.by_matrices:
+            if self.tiling.by_matrices:
+                with b.loop(0, block.rows, tile.rows) as row:
                     self._sum_matrices(m, block, row, column)
-                    self._finish_matrices(m, block, row, column, masks)
-                else:
-                    acc = Accumulators.zeros(b, tile, self.work)
-                    self._sum(m, block, row, column, masks, acc)
-                    self._finish(m, block, row, column, masks, acc)
+                    self._finish_spilled(m, block, row, column, masks)
+            else:
+                self._rows(m, block, column, masks)
+
+    def _rows(self, m: Matrices, block: Block, column: Value, masks: Sequence[Value | None]) -> None:
+        """The tiles of a panel: whole ones, and the rows behind them."""
+        b, tile = self.b, self.tile
+        whole = block.rows // tile.rows * tile.rows if self.tiling.rests else block.rows
+        with b.loop(0, whole, tile.rows) as row:
+            acc = Accumulators.zeros(b, tile, self.work)
+            self._sum(m, block, row, column, masks, acc)
+            self._finish(m, block, row, column, masks, acc)
+        if self.tiling.rests:
+            with b.when(b.compare("<", whole, block.rows)):
+                self._rest(m, block, whole, column, masks)
+
+    def _rest(self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None]) -> None:
+        """The rows behind whole tiles, some at a time, half as many, and so on; their sums meet in memory."""
+        b, tile = self.b, self.tile
+        if self.packing.along:
+            with b.always() if self.packing.streams else b.when(block.first), b.when(b.compare("==", row, 0)):
+                self.packing.b.pack(b, *self._unpacked(m, block, column), self._panel(column))
+        first = row
+        for rows in self.tiling.rests:
+            last = first + (block.rows - first) // rows * rows
+            with b.loop(first, last, rows) as begin:
+                acc = Accumulators.zeros(b, replace(tile, rows=rows), self.work)
+                self._sum_rest(m, block, begin, column, masks, acc)
+                place = b.offset(self._spilled(), (begin - row) * tile.columns, self.work)
+                for i, slots in enumerate(acc.slots):
+                    for j, slot in enumerate(slots):
+                        b.store(slot.get(), place, i * tile.columns + j * tile.lanes)
+            first = last
+        self._finish_spilled(m, block, row, column, masks)
 
     def _sum(
         self,
@@ -171,7 +204,7 @@ class GemmWriter:
     ) -> None:
         """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
         b = self.b
-        read = self._read(m, block, row, column, masks)
+        read = self._read(m, block, row, column, masks, len(acc.slots))
         asked = self.ahead.lines(m, block, row, column)
         along = self.ahead.along(m, block, row, column) if self.prefetching.panel_along else []
         steps = words_of(block.depth, self.packing.a.steps)
@@ -196,6 +229,15 @@ class GemmWriter:
                     self.ahead.ask_along(along, k // STEPS_AT_ONCE)
                 self._step(read, k, acc)
 
+    def _sum_rest(
+        self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
+    ) -> None:
+        """The same for fewer rows than a tile has, of a panel that is packed."""
+        read, asked = self._read(m, block, row, column, masks, len(acc.slots)), self.ahead.lines(m, block, row, column)
+        with self.b.loop(0, words_of(block.depth, self.packing.a.steps)) as k:
+            self.ahead.ask(asked, k, first=True)
+            self._step(read, k, acc)
+
     def _step(self, read: _Read, k: Value, acc: Accumulators) -> None:
         """acc[i][j] += a[row + i, k] * b[k, column + j]"""
         b = self.b
@@ -204,23 +246,24 @@ class GemmWriter:
             vectors = [b.cast(vector, read.scalar) for vector in vectors]
         acc.multiply([b.load(place, k * read.left_step, Type(read.scalar)) for place in read.left], vectors)
 
-    def _read(self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None]) -> _Read:
+    def _read(
+        self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None], rows: int
+    ) -> _Read:
         scalar = stored = self.work if self.packing.a_in_place else self.packing.a.scalar
         if self.packing.b_in_place and self.problem.width:
             stored = scalar if self.packing.a.pairs else self.scalar
-        left, left_step = self._left(m, block, row)
+        left, left_step = self._left(m, block, row, rows)
         right, right_step, present = self._right(m, block, column, masks)
         return _Read(left, left_step, right, right_step, present, scalar, stored)
 
-    def _left(self, m: Matrices, block: Block, row: Value) -> tuple[list[Value], int]:
-        """Where the rows of a tile begin, and how far their elements lie apart along k."""
+    def _left(self, m: Matrices, block: Block, row: Value, rows: int) -> tuple[list[Value], int]:
+        """Where these rows of a tile begin, and how far their elements lie apart along k."""
         b, problem = self.b, self.problem
         if not self.packing.a_in_place:
-            panel = b.offset(self.a_buffer, row // self.tile.rows * self.packing.a_panel, self.work)
-            return [b.offset(panel, i, self.work) for i in range(self.tile.rows)], self.tile.rows
-        last = block.rows - 1
-        lanes = [b.least(row + i, last) if self.tiling.ragged_rows else row + i for i in range(self.tile.rows)]
-        starts = [(block.row + lane) * problem.a_rows + block.k * problem.a_inner for lane in lanes]
+            first = row // self.tile.rows * self.packing.a_panel + row % self.tile.rows
+            panel = b.offset(self.a_buffer, first, self.work)
+            return [b.offset(panel, i, self.work) for i in range(rows)], self.tile.rows
+        starts = [(block.row + row + i) * problem.a_rows + block.k * problem.a_inner for i in range(rows)]
         return [b.offset(m.a, start, self.work) for start in starts], problem.a_inner
 
     def _right(
@@ -273,10 +316,10 @@ class GemmWriter:
         matrix_tiles.multiply(b, "tdpbf16ps", left, right, ceiling(problem.inner, MATRIX_STEPS))
         matrix_tiles.spill(b, self.tile, self._spilled())
 
-    def _finish_matrices(
+    def _finish_spilled(
         self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None]
     ) -> None:
-        """c = the sums, row by row"""
+        """c = the sums in memory, row by row"""
         b, tile = self.b, self.tile
         bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
         spilled = self._spilled()
@@ -294,11 +337,9 @@ class GemmWriter:
         acc: Accumulators,
     ) -> None:
         """c = acc, plus what earlier blocks of k left in c, plus the bias after the last one"""
-        b = self.b
         bias, extras = self._bias(m, block, column, masks), self._extras(m, block, column, masks)
         for i, slots in enumerate(acc.slots):
-            with b.when(b.compare("<", row + i, block.rows)) if self.tiling.ragged_rows else b.always():
-                self._finish_row(m, block, (row, i), column, masks, slots, bias, extras)
+            self._finish_row(m, block, (row, i), column, masks, slots, bias, extras)
 
     def _finish_row(
         self,
