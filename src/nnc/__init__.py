@@ -4,6 +4,7 @@ Imports only point down this list:
 
     cli
     export
+    language
     onnx
     sklearn
     nn
@@ -48,6 +49,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, planning, symbolic
     from nnc import export as export
+    from nnc import language as language
     from nnc import onnx as onnx
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
@@ -120,6 +122,7 @@ _NUMERICS = (
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
     "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "nn", "numerics",
+    "array_api", "concrete", "core", "dynamic", "errors", "graph", "language", "nn", "numerics",
     "onnx", "ops", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip
@@ -210,7 +213,7 @@ if find_spec("numpy") is not None:
 
     use_namespace(_namespace)
 
-# All that can be had without an extra: `onnx` and `sklearn` are asked for by their names.
+# All that can be had without an extra: `language`, `onnx` and `sklearn` are asked for by their names.
 __all__ = [
     "Variable",
     "__version__",

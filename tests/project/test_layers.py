@@ -36,6 +36,7 @@ DOORS = {
     },
     "dynamic": {"arrays.*", "eager", "graph", "state", "traced", "transforms", "transforms.*", "tree", "variable"},
     "onnx": set[str](),
+    "language": {"gguf"},
 }  # fmt: skip
 
 

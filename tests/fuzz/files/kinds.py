@@ -20,6 +20,7 @@ from nnc.concrete.choices import FILE_NAME, MeasuredChoice
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
+from nnc.language.gguf import MetadataValue, TensorSource, ValueKind, read_gguf, write_gguf
 from nnc.nn.data import Batches, Examples
 from nnc.symbolic import SymbolicGraph, backward, case_of, while_loop
 from nnc.symbolic.serialize import load, save
@@ -111,6 +112,22 @@ def autotune_files() -> tuple[bytes, ...]:
     return (_written(write),)
 
 
+@cache
+def gguf_files() -> tuple[bytes, ...]:
+    """Values of all kinds, and tensors of some types."""
+    values = {
+        "general.architecture": "llama",
+        "general.alignment": 32,
+        "tokenizer.ggml.tokens": ("a", "ä", ""),
+        "tokenizer.ggml.scores": np.array([0.5, -1.0, 2.0], np.float32),
+        "flag": True,
+        "long": MetadataValue(ValueKind.U64, 1 << 63),
+    }
+    packed = TensorSource("packed", (2, 64), "q4_0", lambda: np.zeros(72, np.uint8))
+    tensors = [TensorSource.of("weight", np.ones((2, 3), np.float32)), packed]
+    return (_written(lambda place: write_gguf(place, values, tensors)),)
+
+
 def plan_files() -> tuple[bytes, ...]:
     """Problems of the planner, with and without the columns that need not be there."""
     return (
@@ -122,6 +139,13 @@ def plan_files() -> tuple[bytes, ...]:
 def _read_tensors(place: Path) -> None:
     for tensor in load_tensors(place).tensors.values():
         repr(tensor)
+
+
+def _read_gguf(place: Path) -> None:
+    for mapped in (False, True):
+        file = read_gguf(place, mapped=mapped)
+        for name in file.tensors:
+            assert file.bytes(name).nbytes == file.tensors[name].nbytes
 
 
 def _read_checkpoint(place: Path) -> None:
@@ -154,5 +178,6 @@ KINDS: tuple[Kind, ...] = (
     Kind("graph as text", graph_texts, lambda place: dump(parse(place.read_text("utf-8", "replace")))),
     Kind("autotune", autotune_files, _read_autotune),
     Kind("plan", plan_files, _read_plan),
+    Kind("GGUF", gguf_files, _read_gguf),
     Kind("ONNX", onnx_models, read_onnx, mutated_model),
 )
