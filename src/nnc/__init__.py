@@ -121,8 +121,7 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "nn", "numerics",
-    "array_api", "concrete", "core", "dynamic", "errors", "graph", "language", "nn", "numerics",
+    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "nn", "numerics",
     "onnx", "ops", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip

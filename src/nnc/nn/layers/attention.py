@@ -80,7 +80,7 @@ class MultiHeadAttention(MultiLayer):
         if cache is not None:
             k, v = scope.kept("key", k), scope.kept("value", v)
         if cache is not None or (self.causal and self.window):
-            mask = _both(_seen(positions, k.shape[1], self.window), mask)
+            mask = _both(seen_columns(positions, k.shape[1], self.window), mask)
         return scaled_dot_product_attention(q, k, v, mask, causal=self.causal and cache is None)
 
 
@@ -201,7 +201,7 @@ def split_heads(scope: Scope[T], x: T, heads: int, width: int, bias: bool) -> T:
     return reshape(Dense(heads * width, bias).build(scope, x), (*x.shape[:2], heads, width))
 
 
-def _seen(positions: T, columns: int, window: int) -> T:
+def seen_columns(positions: T, columns: int, window: int) -> T:
     """Which columns each position sees: [batch, 1, rows, columns], with a batch of 1 for positions[rows]."""
     shape = (*positions.shape[:-1], 1, positions.shape[-1], 1)
     shape = (1,) * (4 - len(shape)) + shape

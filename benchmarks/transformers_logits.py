@@ -1,0 +1,77 @@
+"""Writes tests/language/architectures/logits.json: logits of transformers for small networks of drawn weights.
+
+python benchmarks/transformers_logits.py    needs torch and transformers
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+TOKENS = [3, 17, 5, 44, 40, 41, 42, 8, 9, 10, 11, 27]
+USUAL = {
+    "vocab_size": 48,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16}
+LONG = {
+    "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0, 1.1], "long_factor": [1.5, 2.0],
+    "original_max_position_embeddings": 8,
+}  # fmt: skip
+GEMMA = {"head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 12}
+PHI3 = {"sliding_window": 6, "original_max_position_embeddings": 8, "rope_parameters": LONG}
+GPT2 = {"vocab_size": 48, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64, "eos_token_id": 2}
+CASES = {
+    "llama": ("LlamaConfig", {**USUAL, "rope_parameters": LLAMA3}),
+    "llama_biases": ("LlamaConfig", {**USUAL, "tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
+    "llama_yarn": ("LlamaConfig", {**USUAL, "rope_parameters": YARN}),
+    "mistral": ("MistralConfig", {**USUAL, "sliding_window": 5}),
+    "qwen2": ("Qwen2Config", USUAL),
+    "qwen3": ("Qwen3Config", {**USUAL, "head_dim": 8, "tie_word_embeddings": True}),
+    "phi3": ("Phi3Config", {**USUAL, **PHI3}),
+    "gemma": ("GemmaConfig", {**USUAL, "head_dim": 8}),
+    "gemma2": ("Gemma2Config", {**USUAL, **GEMMA}),
+    "gemma3": ("Gemma3TextConfig", {**USUAL, **GEMMA, "num_hidden_layers": 7}),
+    "gpt2": ("GPT2Config", GPT2),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Write the file."""
+    cases = {}
+    for name, (kind, options) in CASES.items():
+        config = getattr(transformers, kind)(**options, attn_implementation="eager")
+        model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
+        generator = np.random.default_rng(0)
+        state = model.state_dict()
+        shapes = {path: list(state[path].shape) for path in sorted(dict(model.named_parameters()))}
+        for path, shape in shapes.items():
+            values = torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
+            state[path].copy_(values)
+        logits = model(torch.tensor([TOKENS])).logits[0].detach().numpy()
+        held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
+        rows = [[round(float(value), 9) for value in row[:6]] for row in logits[[0, 5, 11]]]
+        cases[name] = {"config": held, "shapes": shapes, "largest": float(np.abs(logits).max()), "logits": rows}
+    place = Path(__file__).parents[1] / "tests/language/architectures/logits.json"
+    lines = [f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
+    place.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

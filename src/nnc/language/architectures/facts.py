@@ -1,0 +1,91 @@
+"""Numbers of a network as a file gives them, under the names of config.json or of GGUF."""
+
+from __future__ import annotations
+
+from nnc.classes import dataclass
+from nnc.errors import FormatError
+from nnc.language.architectures.given_values import GivenValues
+from nnc.language.architectures.rotary_scaling import RotaryPlace, Turns, turns_of
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What all architectures have; `context`: how many positions the file names."""
+
+    features: int
+    layers: int
+    heads: int
+    key_value_heads: int
+    hidden: int
+    width: int
+    epsilon: float
+    context: int
+    rotated: int
+    base: float
+    local_base: float
+    scaling: GivenValues
+    window: int
+    layer_kinds: tuple[str, ...]
+    score_cap: float
+    logit_cap: float
+    query_scalar: float
+
+    def turns(self, context: int) -> Turns:
+        """What scaling makes of the positions up to `context`."""
+        return turns_of(self.scaling, RotaryPlace(self.base, self.rotated // 2, context, self.context))
+
+
+def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
+    """The numbers; FormatError where one is missing or cannot be."""
+    features, heads = values.integer("hidden_size", "n_embd", "embedding_length"), _heads(values)
+    if not features or not heads or (features % heads and not values.has("head_dim", "attention.key_length")):
+        raise FormatError(values.place, got=f"{features} features, {heads} heads", need="a width of heads")
+    width = values.integer("head_dim", "attention.key_length", default=features // heads)
+    share = scaling.number("partial_rotary_factor", default=values.number("partial_rotary_factor", default=1.0))
+    rotated = values.integer("rope.dimension_count", default=int(width * share))
+    full = scaling.inside(FULL) if scaling.has(FULL) else scaling
+    local = scaling.inside(SLIDING)
+    facts = ModelFacts(
+        features=features,
+        layers=values.integer("num_hidden_layers", "n_layer", "block_count"),
+        heads=heads,
+        key_value_heads=values.integer("num_key_value_heads", "attention.head_count_kv", default=heads),
+        hidden=values.integer("intermediate_size", "n_inner", "feed_forward_length", default=4 * features),
+        width=width,
+        epsilon=values.number(
+            "rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon",
+            default=1e-5,
+        ),
+        context=values.integer("max_position_embeddings", "n_positions", "context_length"),
+        rotated=rotated,
+        base=full.number("rope_theta", default=values.number("rope_theta", "rope.freq_base", default=10_000.0)),
+        local_base=local.number("rope_theta", default=values.number("rope_local_base_freq", default=10_000.0)),
+        scaling=full,
+        window=values.integer("sliding_window", "attention.sliding_window", default=0),
+        layer_kinds=values.texts("layer_types"),
+        score_cap=values.number("attn_logit_softcapping", default=0.0),
+        logit_cap=values.number("final_logit_softcapping", default=0.0),
+        query_scalar=values.number("query_pre_attn_scalar", default=0.0),
+    )  # fmt: skip
+    _check(values.place, facts)
+    return facts
+
+
+def _heads(values: GivenValues) -> int:
+    return values.integer("num_attention_heads", "n_head", "attention.head_count")
+
+
+def _check(place: str, facts: ModelFacts) -> None:
+    """FormatError for numbers that no network has."""
+    counts = (facts.layers, facts.hidden, facts.context, facts.width, facts.key_value_heads)
+    if not all(counts) or max(counts) > 1 << 24 or facts.layers > 1000:
+        raise FormatError(place, got=f"sizes {counts}", need="1 or more, and at most 1,000 layers")
+    if facts.epsilon <= 0 or facts.base <= 0 or facts.local_base <= 0 or facts.heads % facts.key_value_heads:
+        got = f"{facts.heads} heads for {facts.key_value_heads}, epsilon {facts.epsilon:g}, base {facts.base:g}"
+        raise FormatError(place, got=got, need="heads a multiple of those of keys, numbers above 0")
+    if facts.rotated % 2 or facts.rotated > facts.width:
+        raise FormatError(place, got=f"{facts.rotated} features that turn of {facts.width}", need="pairs within a head")
+    if len(facts.layer_kinds) not in (0, facts.layers) or not set(facts.layer_kinds) <= {SLIDING, FULL}:
+        raise FormatError(place, got="other kinds of layers", need=f"{SLIDING} or {FULL} for each")

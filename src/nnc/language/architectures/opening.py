@@ -1,0 +1,140 @@
+"""A model's files opened: a GGUF file, or a folder of Hugging Face; nothing of the weights is read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from nnc.classes import dataclass
+from nnc.core.precautions.reading import read_file
+from nnc.core.values.dtype import I32
+from nnc.errors import FormatError
+from nnc.language.architectures.architecture_rows import Architecture, architecture_of, decoder_of
+from nnc.language.architectures.facts import ModelFacts, facts_of
+from nnc.language.architectures.given_values import GivenValues
+from nnc.language.architectures.stored import StoredDecoder, StoredTensors
+from nnc.language.architectures.tensor_names import pieces_of
+from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSource, WeightSource
+from nnc.language.gguf import GgufFile, read_gguf
+from nnc.nn.files.files import stored_tensors
+from nnc.nn.layers.layer import UpTo
+from nnc.nn.model.model import Model
+
+CONFIG = "config.json"
+MOST_CONFIG_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelFiles:
+    """A model's architecture, its numbers and tensors, and the file or folder that they are of."""
+
+    place: Path
+    architecture: Architecture
+    facts: ModelFacts
+    tensors: StoredTensors
+    gguf: GgufFile | None = None
+
+    def decoder(self, context: int) -> StoredDecoder:
+        """The network for up to `context` positions; FormatError where the file does not hold its tensors."""
+        source, pieces = self.tensors.source, self.tensors.pieces
+        table = source.shapes[pieces["tokens.weight"].name] if "tokens.weight" in pieces else ()
+        if len(table) != 2 or not 0 < table[0] <= 1 << 24:
+            raise FormatError(str(self.place), got=f"a table of tokens {list(table)}", need="[tokens, features]")
+        self.tensors.check_blocks(self.facts.layers)
+        decoder = decoder_of(self.architecture, self.facts, pieces, table[0], context)
+        return StoredDecoder(decoder, self.tensors)
+
+    def model(self, context: int, *, head: bool = True) -> Model:
+        """The model; its tensors are read when they are first asked for."""
+        layer = self.decoder(context)
+        tensors = self.tensors
+        if not head:
+            own = {path: piece for path, piece in tensors.pieces.items() if not path.startswith("head.")}
+            tensors = replace(tensors, pieces=own)
+            layer = StoredDecoder(replace(layer.decoder, head=False), tensors)
+        model = Model(layer, (UpTo(context),), input_dtype=I32)
+        tensors.check(layer.decoder, model.specs)
+        return model
+
+
+def open_files(path: Path | str, *, mapped: bool = False) -> ModelFiles:
+    """What is in a GGUF file, or in the folder of a config.json and safetensors (or either of these files)."""
+    place = Path(path)
+    if place.is_dir() or place.name == CONFIG:
+        return _folder(place if place.is_dir() else place.parent)
+    if place.suffix in (".safetensors", ".json"):
+        return _folder(place.parent)
+    return _gguf(place, read_gguf(place, mapped=mapped))
+
+
+def _gguf(place: Path, file: GgufFile) -> ModelFiles:
+    name = file.text("general.architecture")
+    row = architecture_of(str(place), name)
+    prefix = f"{name}."
+    held = {
+        key.removeprefix(prefix): value.value.tolist() if isinstance(value.value, np.ndarray) else value.value
+        for key, value in file.metadata.items()
+        if key.startswith(prefix)
+    }
+    scaling = {key.removeprefix("rope.scaling."): value for key, value in held.items() if "rope.scaling." in key}
+    source = GgufSource(file)
+    for kind in ("long", "short"):
+        scaling |= _factors(source, f"rope_factors_{kind}.weight", f"{kind}_factor")
+    if scaling.get("type") is None and "short_factor" in scaling:
+        scaling["type"] = "longrope"
+    turned = _factors(source, "rope_freqs.weight", "short_factor")
+    if turned:
+        # Factors of each pair, computed when the file was written.
+        scaling = {**turned, "long_factor": turned["short_factor"], "type": "longrope", "attention_factor": 1.0}
+    facts = facts_of(GivenValues(str(place), held), GivenValues(str(place), scaling))
+    return _with_tensors(place, row, facts, source, file)
+
+
+def _factors(source: WeightSource, name: str, key: str) -> dict[str, object]:
+    shape = source.shapes.get(name)
+    if shape is None or len(shape) != 1:
+        return {}
+    return {key: source.rows(name, 0, 1)[0].tolist()}
+
+
+def _folder(folder: Path) -> ModelFiles:
+    held = read_json(folder / CONFIG)
+    values = GivenValues(str(folder / CONFIG), held)
+    row = replace(architecture_of(values.place, values.text("model_type")), interleaved=False)
+    scaling = values.inside("rope_parameters", "rope_scaling")
+    if not scaling.has("original_max_position_embeddings") and values.has("original_max_position_embeddings"):
+        own = {**scaling.held, "original_max_position_embeddings": held["original_max_position_embeddings"]}
+        scaling = GivenValues(scaling.place, own)
+    facts = facts_of(values, scaling)
+    if not values.flag("use_sliding_window", default=True):
+        facts = replace(facts, window=0, layer_kinds=())
+    source = SafetensorsSource(str(folder), stored_tensors(folder, mapped=True))
+    files = _with_tensors(folder, row, facts, source, None)
+    # A tied head may be there twice.
+    tied = values.flag("tie_word_embeddings", default=row.gemma or row.name == "gpt2")
+    if tied and "head.weight" in files.tensors.pieces:
+        pieces = {path: piece for path, piece in files.tensors.pieces.items() if path != "head.weight"}
+        files = replace(files, tensors=replace(files.tensors, pieces=pieces))
+    return files
+
+
+def _with_tensors(
+    place: Path, row: Architecture, facts: ModelFacts, source: WeightSource, file: GgufFile | None
+) -> ModelFiles:
+    names = row.gguf if file is not None else row.hugging
+    pieces = pieces_of(str(place), names, source.shapes)
+    return ModelFiles(place, row, facts, StoredTensors(source, pieces, row.gemma and file is None), file)
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a small JSON file."""
+    try:
+        held = json.loads(read_file(path, "a file of JSON", MOST_CONFIG_BYTES).decode())
+    except (ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict):
+        raise FormatError(str(path), got="no object of JSON", need="settings by name")
+    return held

@@ -1,0 +1,116 @@
+"""Tensors of a file by name: their shapes, and their values in f32 when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.classes import dataclass
+from nnc.core.values.blocks import FORMATS, dequantize
+from nnc.core.values.dtype import BF16
+from nnc.core.values.spec import Shape
+from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError
+from nnc.language.gguf import GgufFile
+
+PLAIN: Mapping[str, np.dtype[Any]] = {
+    "f32": np.dtype("<f4"),
+    "f16": np.dtype("<f2"),
+    "f64": np.dtype("<f8"),
+    "bf16": np.dtype(BF16.numpy),
+}
+
+
+class WeightSource(Protocol):
+    """A file, or several, whose tensors are read one by one."""
+
+    @property
+    def place(self) -> str:
+        """What errors call it."""
+        ...
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The tensors that there are."""
+        ...
+
+    def kind(self, name: str) -> str:
+        """The element type: a block format, or a plain type."""
+        ...
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
+        """Rows start … stop - 1 of a tensor as [rows, last axis], in f32."""
+        ...
+
+    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        """The same rows as their bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GgufSource:
+    """Tensors of a GGUF file."""
+
+    file: GgufFile
+
+    @property
+    def place(self) -> str:
+        """The file's path."""
+        return str(self.file.path)
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The tensors that there are."""
+        return {name: row.shape for name, row in self.file.tensors.items()}
+
+    def kind(self, name: str) -> str:
+        """A name of ggml's."""
+        return self.file.tensors[name].kind.name
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
+        """Blocks are dequantized."""
+        data, kind = self.packed(name, start, stop), self.kind(name)
+        if kind in FORMATS:
+            return dequantize(data, kind)
+        if kind not in PLAIN:
+            need = f"one of {', '.join((*PLAIN, *FORMATS))}"
+            raise FormatError(self.place, got=f"{name} in {kind}", need=need, fix="quantize the file otherwise")
+        return np.asarray(data.view(PLAIN[kind]), np.float32)
+
+    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        """Bytes of these rows."""
+        return self.file.bytes(name)[start:stop]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SafetensorsSource:
+    """Tensors of safetensors files, which are mapped."""
+
+    place: str
+    tensors: Mapping[str, Tensor]
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """The tensors that there are."""
+        return {name: tensor.shape for name, tensor in self.tensors.items()}
+
+    def kind(self, name: str) -> str:
+        """The element type."""
+        return self.tensors[name].dtype.name
+
+    def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
+        """Floats of any width."""
+        tensor = self.tensors[name]
+        if not tensor.dtype.is_float:
+            raise FormatError(self.place, got=f"{name}: {tensor.spec}", need="floats", fix="use a file in f16 or bf16")
+        array = tensor.numpy()
+        shape = (prod(tensor.shape[:-1]), tensor.shape[-1]) if tensor.shape else (1, 1)
+        return array.reshape(shape)[start:stop].astype(np.float32)
+
+    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+        """Nothing here is packed."""
+        raise FormatError(self.place, got=f"{name} in {self.kind(name)}", need="a block format")

@@ -1,0 +1,221 @@
+"""A decoder of tokens whose parts are chosen one by one: what LLaMA, Mistral, Qwen, Phi, Gemma and GPT-2 are made of.
+
+    y = table[tokens] · scale (+ place)                                    blocks, norm, head
+    block:  y = y + post(attention(norm(y)));  y = y + post(feed_forward(norm(y)))
+
+`post` is a norm or nothing. Tensors have the paths of `LLaMA`, so the same files fill them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+from functools import partial
+
+import numpy as np
+
+from nnc.arguments import Count, Finite, Positive, Rate, Size, checked
+from nnc.classes import dataclass
+from nnc.core.values.dtype import F32, I32
+from nnc.errors import AttributeValueError
+from nnc.nn.layers.activation import SiLU
+from nnc.nn.layers.attention import seen_columns, split_heads
+from nnc.nn.layers.dense import Dense
+from nnc.nn.layers.embedding import Embedding, PositionEmbedding, broadcast_rows
+from nnc.nn.layers.initializers import Values
+from nnc.nn.layers.layer import Layer, Scope, T
+from nnc.nn.layers.normalization import LayerNorm, RMSNorm
+from nnc.ops import (
+    add,
+    affine,
+    gemm,
+    multiply,
+    reshape,
+    rotary_angles,
+    rotary_embedding,
+    scaled_dot_product_attention,
+    softmax,
+    tanh,
+    transpose,
+    where,
+)
+from nnc.ops.movement.generate import arange_like
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """angle[t, i] = t · base^(-i / pairs) / factors[i], by which pair i of a head's features is turned.
+
+    `pairs` are half of the width unless given; features behind them stay. Pair i is features (i, i + pairs), or
+    (2i, 2i + 1) when `interleaved`. Without `factors` all are 1.
+    """
+
+    base: Positive = 10_000.0
+    pairs: Size = 0
+    factors: tuple[float, ...] = ()
+    interleaved: bool = False
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Decoder(Layer):
+    """Tokens[batch, t] to logits[batch, t, vocabulary], or to y[batch, t, features] before the `head`.
+
+    A head has `width` features (features / heads where that is 0). Layer i sees `window[i]` tokens, itself
+    among them, 0 for all; layers with a window turn by `local`, where that is given. `steps` > 0: places are learned.
+    Scores are `scale` · q · k (1 / √width when 0) and with a cap `c` c · tanh(scores / c), the `score_cap` of attention
+    and the `logit_cap` of the head.
+    """
+
+    vocabulary: Count
+    features: Count
+    layers: Count
+    heads: Count
+    hidden: Count
+    key_value_heads: Size = 0
+    width: Size = 0
+    steps: Size = 0
+    rotary: Rotary | None = field(default_factory=Rotary)
+    local: Rotary | None = None
+    window: tuple[int, ...] = ()
+    epsilon: Positive = 1e-5
+    activation: Layer = field(default_factory=SiLU)
+    gated: bool = True
+    rms: bool = True
+    query_bias: bool = False
+    output_bias: bool = False
+    feed_forward_bias: bool = False
+    head_bias: bool = False
+    head_norm: bool = False
+    post_norm: bool = False
+    tied: bool = False
+    head: bool = True
+    token_scale: Finite = 1.0
+    scale: Rate = 0.0
+    score_cap: Rate = 0.0
+    logit_cap: Rate = 0.0
+
+    def __post_init__(self) -> None:
+        if self.heads % (self.key_value_heads or self.heads):
+            got = f"{self.heads} heads, {self.key_value_heads} of keys and values"
+            raise AttributeValueError("Decoder", got=got, need="heads a multiple of those of keys and values")
+        if len(self.window) not in (0, self.layers) or min(self.window, default=0) < 0:
+            need = f"none, or one ≥ 0 for each of {self.layers} layers"
+            raise AttributeValueError("Decoder", got=f"{len(self.window)} windows", need=need)
+        if not self.width and self.features % self.heads:
+            got = f"{self.features} features, {self.heads} heads"
+            raise AttributeValueError("Decoder", got=got, need="features a multiple of heads, or a width")
+        for rotary in (self.rotary, self.local):
+            if rotary is not None and not 2 * self.pairs_of(rotary) <= self.head_width:
+                got = f"{self.pairs_of(rotary)} pairs in heads of {self.head_width} features"
+                raise AttributeValueError("Decoder", got=got, need="at most half as many pairs")
+
+    @property
+    def head_width(self) -> int:
+        """Features of a head."""
+        return self.width or self.features // self.heads
+
+    def pairs_of(self, rotary: Rotary) -> int:
+        """How many pairs of features are turned."""
+        pairs = rotary.pairs or self.head_width // 2
+        if rotary.factors and len(rotary.factors) != pairs:
+            got = f"{len(rotary.factors)} factors of {pairs} pairs"
+            raise AttributeValueError("Rotary", got=got, need="one for each pair")
+        return pairs
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        """Apply to tokens."""
+        tokens = Embedding(self.vocabulary, self.features)
+        y = tokens.build(scope.inside("tokens"), x)
+        if self.token_scale != 1.0:
+            y = affine(y, self.token_scale)
+        if self.steps:
+            y = PositionEmbedding(self.steps).build(scope.inside("positions"), y)
+        for layer in range(self.layers):
+            y = self._block(scope.inside(f"block{layer}"), y, self.window[layer] if self.window else 0)
+        y = self._norm(scope.inside("norm"), y)
+        if not self.head:
+            return y
+        y = scope.wanted(y)
+        if self.tied:
+            y = gemm(y, tokens.table(scope.inside("tokens")), transpose_b=True)
+        else:
+            y = Dense(self.vocabulary, self.head_bias).build(scope.inside("head"), y)
+        return _capped(y, self.logit_cap)
+
+    def _norm(self, scope: Scope[T], x: T) -> T:
+        norm = RMSNorm(epsilon=self.epsilon) if self.rms else LayerNorm(epsilon=self.epsilon)
+        return norm.build(scope, x)
+
+    def _block(self, scope: Scope[T], x: T, window: int) -> T:
+        for name in ("attention", "feed_forward"):
+            y = self._norm(scope.inside(f"{name}_norm"), x)
+            inside = scope.inside(name)
+            y = self._attention(inside, y, window) if name == "attention" else self._feed_forward(inside, y)
+            if self.post_norm:
+                y = self._norm(scope.inside(f"{name}_post_norm"), y)
+            x = add(x, y)
+        return x
+
+    def _feed_forward(self, scope: Scope[T], x: T) -> T:
+        wider = Dense(self.hidden, self.feed_forward_bias)
+        wide = wider.build(scope.inside("widen"), x)
+        if self.gated:
+            wide = multiply(self.activation.build(scope, wider.build(scope.inside("gate"), x)), wide)
+        else:
+            wide = self.activation.build(scope, wide)
+        return Dense(self.features, self.feed_forward_bias).build(scope.inside("narrow"), wide)
+
+    def _attention(self, scope: Scope[T], x: T, window: int) -> T:
+        groups, width = self.key_value_heads or self.heads, self.head_width
+        q = split_heads(scope.inside("query"), x, self.heads, width, self.query_bias)
+        k, v = (split_heads(scope.inside(name), x, groups, width, self.query_bias) for name in ("key", "value"))
+        if self.head_norm:
+            q, k = self._norm(scope.inside("query_norm"), q), self._norm(scope.inside("key_norm"), k)
+        positions = arange_like(q, q.shape[1], dtype=I32) if scope.cache is None else scope.cache.positions
+        rotary = self.local if window and self.local is not None else self.rotary
+        if rotary is not None:
+            angles = self._angles(scope, rotary, positions)
+            q, k = (rotary_embedding(each, angles, interleaved=rotary.interleaved) for each in (q, k))
+        k, v = scope.kept("key", k), scope.kept("value", v)
+        y = self._attend(q, k, v, positions, window, cached=scope.cache is not None)
+        return Dense(self.features, self.output_bias).build(
+            scope.inside("output"), reshape(y, (*x.shape[:2], self.heads * width))
+        )
+
+    def _angles(self, scope: Scope[T], rotary: Rotary, positions: T) -> T:
+        angles = rotary_angles(positions, self.pairs_of(rotary), base=rotary.base)
+        if not rotary.factors:
+            return angles
+        shares = scope.statistic("turns", (len(rotary.factors),), F32, partial(_write_shares, rotary.factors))
+        return multiply(angles, broadcast_rows(shares, angles))
+
+    def _attend(self, q: T, k: T, v: T, positions: T, window: int, *, cached: bool) -> T:
+        scale = self.scale or 1.0 / math.sqrt(self.head_width)
+        if self.score_cap:
+            seen = seen_columns(positions, k.shape[1], window)
+            return _capped_attention(q, k, v, seen, scale, self.score_cap)
+        seen_by = seen_columns(positions, k.shape[1], window) if cached or window else None
+        return scaled_dot_product_attention(q, k, v, seen_by, scale=scale, causal=seen_by is None)
+
+
+def _write_shares(factors: tuple[float, ...], generator: np.random.Generator, values: Values) -> None:
+    """1 / factor of each pair."""
+    values[...] = 1.0 / np.array(factors)
+
+
+def _capped(x: T, cap: float) -> T:
+    """cap · tanh(x / cap)"""
+    return affine(tanh(affine(x, 1.0 / cap)), cap) if cap else x
+
+
+def _capped_attention(q: T, k: T, v: T, seen: T, scale: float, cap: float) -> T:
+    """softmax(cap · tanh(scale · q · kᵀ / cap)) · v, heads as [batch, groups, heads of a group, rows, …]."""
+    (batch, rows, heads, width), (columns, groups) = q.shape, k.shape[1:3]
+    queries = transpose(reshape(q, (batch, rows, groups, heads // groups, width)), (0, 2, 3, 1, 4))
+    keys, values = (reshape(transpose(each, (0, 2, 1, 3)), (batch, groups, 1, columns, width)) for each in (k, v))
+    scores = _capped(affine(gemm(queries, keys, transpose_b=True), scale), cap)
+    visible = reshape(seen, (seen.shape[0], 1, 1, *seen.shape[2:]))
+    y = gemm(softmax(where(visible, scores, -math.inf)), values)
+    return reshape(transpose(y, (0, 3, 1, 2, 4)), (batch, rows, heads, width))

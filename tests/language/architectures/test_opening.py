@@ -1,0 +1,121 @@
+"""Files of each architecture give the logits of transformers; what does not fit is an error before it is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.language.small_models import (
+    COLUMNS,
+    ROWS,
+    TOKENS,
+    cases,
+    gguf_parts,
+    weights,
+    write_folder,
+    write_small_gguf,
+)
+
+import nnc
+from nnc import nn
+from nnc.errors import FormatError
+from nnc.language.architectures import open_files
+from nnc.language.gguf import TensorSource, write_gguf
+
+
+def logits(place: Path) -> np.ndarray:
+    model = open_files(place).model(64)
+    model.backend = "reference"
+    return np.asarray(model.predict(TOKENS)[0])[ROWS, :COLUMNS]
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_folder_gives_the_logits_of_transformers(name: str, tmp_path: Path) -> None:
+    case = cases()[name]
+    error = np.abs(logits(write_folder(tmp_path / "model", name)) - np.array(case["logits"])).max()
+    assert error <= 1e-5 * case["largest"]
+
+
+@pytest.mark.parametrize("name", ["llama_biases", "qwen2", "qwen3"])
+def test_a_gguf_file_gives_the_same(name: str, tmp_path: Path) -> None:
+    case = cases()[name]
+    error = np.abs(logits(write_small_gguf(tmp_path / "a.gguf", name)) - np.array(case["logits"])).max()
+    assert error <= 1e-5 * case["largest"]
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+def test_caps_and_windows_generate_what_reading_again_does(name: str, tmp_path: Path) -> None:
+    model = open_files(write_folder(tmp_path / "model", name)).model(32)
+    model.backend = "reference"
+    assert model.cache_obstacle() == ""
+    prompt = TOKENS[0, :7].tolist()
+    assert nn.generate(model, prompt, 3) == nn.generate(model, prompt, 3, cache=False)
+
+
+def test_shards_are_one_model(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model", "qwen2")
+    whole = logits(folder)
+    tensors = weights("qwen2")
+    names = list(tensors)
+    (folder / "model.safetensors").unlink()
+    files = {name: f"part-{place % 2}.safetensors" for place, name in enumerate(names)}
+    for file in set(files.values()):
+        nnc.save(folder / file, {name: tensors[name] for name in names if files[name] == file})
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    assert (logits(folder / "model.safetensors.index.json") == whole).all()
+
+
+WRONG_CONFIGS = {
+    "unknown": ({"model_type": "mamba"}, "architecture 'mamba'; need one of llama"),
+    "a text for a number": ({"hidden_size": "16"}, "hidden_size that is str; need an integer"),
+    "no heads": ({"num_attention_heads": 0}, "0 heads"),
+    "2^62 layers": ({"num_hidden_layers": 2**62}, "num_hidden_layers that is int"),
+    "a million layers": ({"num_hidden_layers": 1_000_000}, "at most 1,000 layers"),
+    "another number of layers": ({"num_hidden_layers": 3}, "tensors of 2 blocks; need those of 3"),
+    "another width": ({"hidden_size": 32}, r"\[48, 16\]; need \[48, 32\]"),
+    "another hidden size": ({"intermediate_size": 25}, "feed_forward"),
+    "unknown scaling": ({"rope_parameters": {"rope_type": "spiral"}}, "scaled by 'spiral'"),
+    "infinite": ({"rms_norm_eps": float("inf")}, "rms_norm_eps that is float"),
+    "epsilon 0": ({"rms_norm_eps": 0.0}, "epsilon 0"),
+    "odd groups": ({"num_key_value_heads": 3}, "heads a multiple"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CONFIGS)
+def test_a_config_that_does_not_fit_is_an_error(name: str, tmp_path: Path) -> None:
+    changes, match = WRONG_CONFIGS[name]
+    folder = write_folder(tmp_path / "model", "llama")
+    (folder / "config.json").write_text(json.dumps({**cases()["llama"]["config"], **changes}))
+    with pytest.raises(FormatError, match=match):
+        open_files(folder).model(64)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"model_type": 3}'])
+def test_a_config_that_is_none_is_an_error(content: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model", "llama")
+    (folder / "config.json").write_text(content)
+    with pytest.raises(FormatError, match=r"config\.json"):
+        open_files(folder)
+
+
+def test_tensors_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
+    place = tmp_path / "a.gguf"
+    metadata, tensors = gguf_parts("qwen2")
+
+    def opened(changed: dict[str, np.ndarray]) -> None:
+        write_gguf(place, metadata, [TensorSource.of(name, array) for name, array in changed.items()])  # type: ignore[arg-type]
+        open_files(place).model(64)
+
+    with pytest.raises(FormatError, match="a table of tokens"):
+        opened({name: array for name, array in tensors.items() if name != "token_embd.weight"})
+    with pytest.raises(FormatError, match=r"no block0\.attention\.key\.weight"):
+        opened({name: array for name, array in tensors.items() if name != "blk.0.attn_k.weight"})
+    with pytest.raises(FormatError, match="a tensor 'extra'"):
+        opened({**tensors, "extra": np.zeros(3, np.float32)})
+    with pytest.raises(FormatError, match=r"norm\.weight \[15\]; need \[16\]"):
+        opened({**tensors, "output_norm.weight": np.zeros(15, np.float32)})
+    write_gguf(place, {}, [])
+    with pytest.raises(FormatError, match=r"general\.architecture that is missing"):
+        open_files(place)

@@ -1,0 +1,114 @@
+"""Small models of each architecture as files: weights are drawn by name, logits are those of transformers."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import nnc
+from nnc.core.values.blocks import FORMATS, quantize
+from nnc.language.gguf import MetadataValue, TensorSource, write_gguf
+
+TOKENS = np.array([[3, 17, 5, 44, 40, 41, 42, 8, 9, 10, 11, 27]], np.int32)
+# The rows and columns of logits that are kept.
+ROWS, COLUMNS = [0, 5, 11], 6
+GGUF_NAMES = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+@cache
+def cases() -> dict[str, dict[str, Any]]:
+    """Configurations, shapes of tensors and some logits, by name (benchmarks/transformers_logits.py)."""
+    held: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "architectures" / "logits.json").read_text())
+    return held
+
+
+def weights(name: str) -> dict[str, NDArray[np.float32]]:
+    """The tensors of a case under the names of transformers."""
+    generator = np.random.default_rng(0)
+    return {
+        path: generator.standard_normal(shape, np.float32) * np.float32(0.3)
+        for path, shape in cases()[name]["shapes"].items()
+    }
+
+
+def write_folder(folder: Path, name: str) -> Path:
+    """A folder as `save_pretrained` writes it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(cases()[name]["config"]))
+    nnc.save(folder / "model.safetensors", dict(weights(name)))
+    return folder
+
+
+def gguf_parts(name: str) -> tuple[dict[str, MetadataValue | object], dict[str, NDArray[np.float32]]]:
+    """Metadata and tensors of a GGUF file of a case of LLaMA or Qwen: rows of queries and keys as pairs for LLaMA."""
+    config = cases()[name]["config"]
+    architecture = config["model_type"]
+    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    base = (config.get("rope_parameters") or {}).get("rope_theta", 1e4)
+    metadata: dict[str, Any] = {"general.architecture": architecture}
+    numbers = {
+        "embedding_length": config["hidden_size"],
+        "block_count": config["num_hidden_layers"],
+        "attention.head_count": config["num_attention_heads"],
+        "attention.head_count_kv": config["num_key_value_heads"],
+        "attention.key_length": width,
+        "feed_forward_length": config["intermediate_size"],
+        "attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
+        "context_length": config["max_position_embeddings"],
+        "rope.freq_base": float(base),
+    }
+    metadata |= {f"{architecture}.{key}": value for key, value in numbers.items()}
+    tensors = {}
+    for path, array in weights(name).items():
+        if architecture == "llama" and re.search(r"[qk]_proj", path):
+            array = _as_pairs(array, width)
+        tensors[_gguf_name(path)] = array
+    return metadata, tensors
+
+
+def _as_pairs(array: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    halves = array.reshape(-1, 2, width // 2, *array.shape[1:])
+    return halves.swapaxes(1, 2).reshape(array.shape)
+
+
+def _gguf_name(path: str) -> str:
+    if path in GGUF_NAMES:
+        return GGUF_NAMES[path]
+    _, _, layer, rest = path.split(".", 3)
+    stem, _, kind = rest.rpartition(".")
+    return f"blk.{layer}.{GGUF_NAMES[stem]}.{kind}"
+
+
+def write_small_gguf(place: Path, name: str, kind: str = "f32", further: dict[str, object] | None = None) -> Path:
+    """A GGUF file of a case, matrices in a block format where their rows are whole blocks."""
+    metadata, tensors = gguf_parts(name)
+    sources = [_stored(path, array, kind) for path, array in tensors.items()]
+    write_gguf(place, {**metadata, **(further or {})}, sources)  # type: ignore[dict-item]  # plain values
+    return place
+
+
+def _stored(path: str, array: NDArray[np.float32], kind: str) -> TensorSource:
+    if kind not in FORMATS or array.ndim < 2 or array.shape[1] % FORMATS[kind].size:
+        return TensorSource.of(path, array)
+    return TensorSource(path, array.shape, kind, lambda: quantize(array, kind))
