@@ -36,6 +36,14 @@ GGUF_NAMES = {
 }
 
 
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] | trim }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+MERGES = ("h e", "l l", "he ll", "Ġ t", "Ġt he", "o Ġ", "i n", "Ġ Ġ")
+
+
 @cache
 def cases() -> dict[str, dict[str, Any]]:
     """Configurations, shapes of tensors and some logits, by name (benchmarks/transformers_logits.py)."""
@@ -112,3 +120,64 @@ def _stored(path: str, array: NDArray[np.float32], kind: str) -> TensorSource:
     if kind not in FORMATS or array.ndim < 2 or array.shape[1] % FORMATS[kind].size:
         return TensorSource.of(path, array)
     return TensorSource(path, array.shape, kind, lambda: quantize(array, kind))
+
+
+def vocabulary() -> tuple[str, ...]:
+    """Tokens of control, the 256 bytes as GPT-2 writes them, and a few merges."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    characters = [*map(chr, shown), *(chr(256 + place) for place in range(len(hidden)))]
+    return (*CONTROL, *characters, *(merge.replace(" ", "") for merge in MERGES))
+
+
+def text_values(**changed: object) -> dict[str, object]:
+    """Metadata of a vocabulary of bytes, with a template of chats."""
+    tokens = vocabulary()
+    kinds = np.array([3] * len(CONTROL) + [1] * (len(tokens) - len(CONTROL)), np.int32)
+    values: dict[str, object] = {
+        "model": "gpt2",
+        "pre": "gpt-2",
+        "tokens": tokens,
+        "token_type": kinds,
+        "merges": MERGES,
+        "eos_token_id": 2,
+        "bos_token_id": 0,
+        **changed,
+    }
+    held = {f"tokenizer.ggml.{key}": value for key, value in values.items() if value is not None}
+    return {**held, "tokenizer.chat_template": TEMPLATE}
+
+
+def write_text_model(place: Path, *, kind: str = "f32", context: int = 64, **changed: object) -> Path:
+    """A tiny decoder of drawn weights with a vocabulary of bytes, as a GGUF file."""
+    features, hidden, tokens = 32, 64, len(vocabulary())
+    generator = np.random.default_rng(0)
+    numbers = {
+        "embedding_length": features,
+        "block_count": 1,
+        "attention.head_count": 2,
+        "attention.head_count_kv": 1,
+        "feed_forward_length": hidden,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "context_length": context,
+    }
+    shapes = {
+        "token_embd.weight": (tokens, features),
+        "output_norm.weight": (features,),
+        "blk.0.attn_norm.weight": (features,),
+        "blk.0.attn_q.weight": (features, features),
+        "blk.0.attn_k.weight": (features // 2, features),
+        "blk.0.attn_v.weight": (features // 2, features),
+        "blk.0.attn_output.weight": (features, features),
+        "blk.0.ffn_norm.weight": (features,),
+        "blk.0.ffn_gate.weight": (hidden, features),
+        "blk.0.ffn_up.weight": (hidden, features),
+        "blk.0.ffn_down.weight": (features, hidden),
+    }
+    sources = []
+    for name, shape in shapes.items():
+        values = generator.standard_normal(shape, np.float32)
+        sources.append(_stored(name, values * np.float32(0.4) if len(shape) == 2 else np.abs(values) + 1, kind))
+    values = {"general.architecture": "llama", **{f"llama.{key}": value for key, value in numbers.items()}}
+    write_gguf(place, {**values, **text_values(**changed)}, sources)  # type: ignore[dict-item]  # plain values
+    return place

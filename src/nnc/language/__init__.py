@@ -1,4 +1,34 @@
-"""Language models in files of others.
+"""Language models in files of others: opened, planned, generated with, talked to. Text needs the extra `language`.
 
-gguf/    the file format of llama.cpp, read and written
+gguf/              the file format of llama.cpp, read and written
+architectures/     what files say of a network becomes a decoder
+text/              tokenizers and templates of chats
+kept_tokens.py     tokens whose keys and values are kept
+language_model.py  load: text in, text out
+conversation.py    a chat that reads each message once
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnc.language.conversation import Conversation
+    from nnc.language.language_model import LanguageModel, embed, load, memory
+
+# Modules are imported when a name of theirs is first used: files are read and planned without the extra.
+_HOMES = {
+    "Conversation": "conversation",
+    **dict.fromkeys(("LanguageModel", "embed", "load", "memory"), "language_model"),
+}
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead, so that a name that is not there stays an error.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'nnc.language' has no attribute {name!r}")
+        value = getattr(import_module(f"nnc.language.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory"]

@@ -119,6 +119,7 @@ def generate(
     temperature: Positive | None = ...,
     top_k: Count | None = ...,
     top_p: Part | None = ...,
+    min_p: Part | None = ...,
     beams: Count = ...,
     stop: Iterable[int] = ...,
     seed: Seed = ...,
@@ -133,6 +134,7 @@ def generate(
     temperature: Positive | None = ...,
     top_k: Count | None = ...,
     top_p: Part | None = ...,
+    min_p: Part | None = ...,
     beams: Count = ...,
     stop: Iterable[int] = ...,
     seed: Seed = ...,
@@ -147,6 +149,7 @@ def generate(
     temperature: Positive | None = None,
     top_k: Count | None = None,
     top_p: Part | None = None,
+    min_p: Part | None = None,
     beams: Count = 1,
     stop: Iterable[int] = (),
     seed: Seed = 0,
@@ -160,7 +163,7 @@ def generate(
     """
     rows, single = _rows_of(model, prompt, length)
     ends = _stops(model, stop)
-    choice = TokenChoice(temperature, top_k, top_p, seed)
+    choice = TokenChoice(temperature, top_k, top_p, seed, min_p)
     if beams > 1:
         if not choice.greedy:
             raise UsageError("generate", got="beams that draw", need="beams, or temperature, top_k and top_p")
@@ -184,6 +187,7 @@ def stream(
     temperature: Positive | None = None,
     top_k: Count | None = None,
     top_p: Part | None = None,
+    min_p: Part | None = None,
     stop: Iterable[int] = (),
     seed: Seed = 0,
     cache: bool = True,
@@ -200,7 +204,7 @@ def stream(
     rows, single = _rows_of(model, prompt, 0 if sliding else length)
     if not single:
         raise UsageError("stream", got=f"{len(rows)} prompts", need="one prompt", fix="generate takes several")
-    ends, choice = _stops(model, stop), TokenChoice(temperature, top_k, top_p, seed)
+    ends, choice = _stops(model, stop), TokenChoice(temperature, top_k, top_p, seed, min_p)
     _check_reading(model, cache=cache)
     return _slide(model, rows[0], length, choice, ends, cache=cache)
 

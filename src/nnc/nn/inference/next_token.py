@@ -20,19 +20,21 @@ Part = Annotated[float, Range(0.0, 1.0, closed=(False, True))]
 class TokenChoice:
     """The token of the highest score, the first of equal ones; or, where any option is given, a drawn one.
 
-    p = softmax(scores / temperature), of the `top_k` best tokens only, and of these the fewest of the best whose
-    p add up to `top_p` (Holtzman et al. 2020). Row `r` of a batch draws by (`seed`, r), whatever the others are.
+    p = softmax(scores / temperature), of the `top_k` best tokens only, of these the fewest of the best whose p add up
+    to `top_p` (Holtzman et al. 2020), of these those with `min_p` of the best one's p or more (Nguyen et al. 2024).
+    Row `r` of a batch draws by (`seed`, r), whatever the others are.
     """
 
     temperature: Positive | None = None
     top_k: Count | None = None
     top_p: Part | None = None
     seed: Seed = 0
+    min_p: Part | None = None
 
     @property
     def greedy(self) -> bool:
         """Whether nothing is drawn."""
-        return self.temperature is None and self.top_k is None and self.top_p is None
+        return all(part is None for part in (self.temperature, self.top_k, self.top_p, self.min_p))
 
     def generator(self, row: int) -> np.random.Generator:
         """Where a row of a batch draws from."""
@@ -52,7 +54,8 @@ class TokenChoice:
         tokens = np.argsort(-scores, kind="stable")[: self.top_k]
         shares = np.exp(log_softmax_of(scores[tokens] / (self.temperature or 1.0)))
         before = np.cumsum(shares) - shares
-        kept = max(int(np.count_nonzero(before < (self.top_p or 1.0))), 1)
+        likely = (before < (self.top_p or 1.0)) & (shares >= (self.min_p or 0.0) * shares[0])
+        kept = max(int(np.count_nonzero(likely)), 1)
         return tokens[:kept], shares[:kept] / shares[:kept].sum()
 
 

@@ -1,0 +1,116 @@
+"""Tokens of one text whose keys and values are kept: what is read once is not read again, and can lie in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.values.dtype import I32
+from nnc.core.values.serialize import load_tensors, save_tensors
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError
+from nnc.nn.generation import Scores, TokenModel
+from nnc.nn.inference.next_token import TokenChoice
+from nnc.nn.steps.model_step import ModelStep
+
+# So many tokens are read in a step: longer prompts take several, and need no larger arena.
+MOST_STEPS = 256
+TOKENS, FACT = "tokens", "nnc.kept_tokens"
+
+
+class KeptTokens:
+    """The tokens that were read, with room for `room`; `scores` reads what is new of a longer text."""
+
+    def __init__(self, model: TokenModel, room: int) -> None:
+        self._model, self.room = model, room
+        self._caches: dict[str, Tensor] = {}
+        self._next = self._step(1)
+        self.tokens: list[int] = []
+
+    def _step(self, steps: int) -> ModelStep:
+        return self._model.generation_step(1, self.room, steps, self._caches)
+
+    def scores(self, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """Scores of what follows these tokens; those that they share with what was read are not read again."""
+        pairs = enumerate(zip(self.tokens, tokens, strict=False))
+        same = next((place for place, (own, other) in pairs if own != other), min(len(self.tokens), len(tokens)))
+        # The scores behind a token come of reading it.
+        done = min(same, len(tokens) - 1)
+        del self.tokens[done:]
+        while done < len(tokens):
+            stop = min(done + MOST_STEPS, len(tokens))
+            scores = self._read(tokens, done, stop)
+            self.tokens.extend(tokens[done:stop])
+            done = stop
+        return np.asarray(scores[0])
+
+    def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
+        step = self._next if stop == start + 1 else self._step(stop - start)
+        rows, steps = step.inputs[0].shape
+        # A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is
+        # filled up behind, where nothing looks and the next tokens are written over it.
+        first = max(stop - steps, 0)
+        part = np.zeros((rows, steps), np.int64)
+        part[:, : stop - first] = tokens[first:stop]
+        positions = np.broadcast_to(first + np.arange(steps), (rows, steps))
+        ends = np.full(rows, stop - first - 1, np.int32)
+        (scores,) = self._model.between_updates("generate", partial(step.run, (part, positions, ends)))
+        return np.asarray(scores, np.float64)
+
+    def follow(
+        self, tokens: list[int], length: int, choice: TokenChoice, ends: frozenset[int]
+    ) -> Generator[int, None, None]:
+        """At most `length` tokens behind these, up to one of `ends`."""
+        generator, row = choice.generator(0), list(tokens)
+        for _ in range(length):
+            token = choice.pick(self.scores(row), generator)
+            if token in ends:
+                return
+            row.append(token)
+            yield token
+
+    def save(self, path: Path | str, model: str) -> None:
+        """Write the tokens and what is kept of them; `model` says of which model."""
+        count = len(self.tokens)
+
+        def kept() -> dict[str, Tensor]:
+            return {name: Tensor.from_numpy(cache.numpy()[:1, :count]) for name, cache in self._caches.items()}
+
+        tensors = self._model.exclusively(kept)
+        tensors[TOKENS] = Tensor.from_numpy(np.array(self.tokens, np.int32))
+        save_tensors(path, tensors, {FACT: json.dumps({"model": model})})
+
+    def load(self, path: Path | str, model: str) -> None:
+        """Go on where they were saved; FormatError for a file of another model or of too many tokens."""
+        file = load_tensors(path)
+        if file.metadata.get(FACT) != json.dumps({"model": model}):
+            raise FormatError(str(path), got="no kept tokens of this model", need="a file that it saved")
+        tokens = file.tensors.get(TOKENS)
+        if tokens is None or tokens.dtype is not I32 or len(tokens.shape) != 1 or tokens.shape[0] > self.room:
+            got = "no list of tokens" if tokens is None else f"tokens {tokens.spec}"
+            raise FormatError(str(path), got=got, need=f"at most {self.room} tokens", fix="a larger context")
+        count = tokens.shape[0]
+        for name, cache in self._caches.items():
+            spec = TensorSpec((1, count, *cache.shape[2:]), cache.dtype)
+            if name not in file.tensors or file.tensors[name].spec != spec:
+                raise FormatError(str(path), got=f"no {name} {spec}", need="what this model keeps")
+
+        def put() -> None:
+            for name, cache in self._caches.items():
+                cache.numpy()[:1, :count] = file.tensors[name].numpy()
+
+        self._model.exclusively(put)
+        self.tokens = [int(token) for token in tokens.numpy()]
+
+
+def name_of(model: TokenModel, place: str) -> str:
+    """What tells a model from another: its file's name and what it takes and gives."""
+    shapes = [str(spec) for spec in (*model.inputs[:1], *model.outputs)]
+    return hashlib.sha256(json.dumps([Path(place).name, shapes[-1]]).encode()).hexdigest()[:16]

@@ -1,0 +1,244 @@
+"""Language models of files: text in, text out, in a context whose bytes are known before anything is read.
+
+model = nnc.language.load("model.gguf", context=2048)
+for piece in model.stream("Once upon a time", 100): print(piece, end="")
+model.chat([{"role": "user", "content": "Hello"}])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import Count, Positive, Seed, Size, checked
+from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.language.architectures import ModelFiles, open_files
+from nnc.language.conversation import Conversation
+from nnc.language.kept_tokens import KeptTokens
+from nnc.language.text.chat_template import Message
+from nnc.language.text.pieces import TextPieces, stopped
+from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
+from nnc.nn.generation import TokenModel, generate
+from nnc.nn.inference.next_token import Part, TokenChoice
+from nnc.nn.model.model import Model
+from nnc.nn.steps.model_memory import ModelMemory
+from nnc.symbolic.passes import QuantizationMode
+
+# Positions unless others are asked for: files name up to a million, whose caches nobody expects.
+USUAL_CONTEXT = 4096
+USUAL_LENGTH = 256
+
+
+class LanguageModel:
+    """A model of a file with its tokenizer; made by `load`. Any thread may generate."""
+
+    def __init__(self, files: ModelFiles, tokenizer: TextTokenizer, model: TokenModel) -> None:
+        self.files, self.tokenizer, self.tokens = files, tokenizer, model
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.files.place.name}, {self.files.architecture.name}, context={self.context})"
+
+    @property
+    def context(self) -> int:
+        """How many positions there are for a prompt and what follows."""
+        return int(self.tokens.inputs[0].shape[0])
+
+    @overload
+    def generate(
+        self, prompt: str, length: Count = ..., *, temperature: Positive | None = ..., top_k: Count | None = ...,
+        top_p: Part | None = ..., min_p: Part | None = ..., stop: str | Sequence[str] = ..., seed: Seed = ...,
+        shorten: bool = ...,
+    ) -> str: ...  # fmt: skip
+    @overload
+    def generate(
+        self, prompt: list[str] | tuple[str, ...], length: Count = ..., *, temperature: Positive | None = ...,
+        top_k: Count | None = ..., top_p: Part | None = ..., min_p: Part | None = ...,
+        stop: str | Sequence[str] = ..., seed: Seed = ..., shorten: bool = ...,
+    ) -> list[str]: ...  # fmt: skip
+    @checked
+    def generate(
+        self,
+        prompt: str | list[str] | tuple[str, ...],
+        length: Count = USUAL_LENGTH,
+        *,
+        temperature: Positive | None = None,
+        top_k: Count | None = None,
+        top_p: Part | None = None,
+        min_p: Part | None = None,
+        stop: str | Sequence[str] = (),
+        seed: Seed = 0,
+        shorten: bool = False,
+    ) -> str | list[str]:
+        """At most `length` tokens of text that follow the prompt, or each of several prompts, as one batch.
+
+        The likeliest each time, or drawn (`TokenChoice`). A text ends before the model's end, and before a text of
+        `stop`. A prompt that leaves no room for `length` tokens is an error, or loses its beginning to `shorten`.
+        """
+        if isinstance(prompt, str):
+            return "".join(
+                self.stream(
+                    prompt, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, stop=stop,
+                    seed=seed, shorten=shorten,
+                )
+            )  # fmt: skip
+        rows = [self._fitting(self.tokenizer.encode(text), length, shorten) for text in prompt]
+        written = generate(
+            self.tokens, rows, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed,
+            stop=self._ends(),
+        )  # fmt: skip
+        return ["".join(stopped(self._pieces(tokens), _stops(stop))) for tokens in written]
+
+    @checked
+    def stream(
+        self,
+        prompt: str | Sequence[Message],
+        length: Count = USUAL_LENGTH,
+        *,
+        temperature: Positive | None = None,
+        top_k: Count | None = None,
+        top_p: Part | None = None,
+        min_p: Part | None = None,
+        stop: str | Sequence[str] = (),
+        seed: Seed = 0,
+        shorten: bool = False,
+    ) -> Iterator[str]:
+        """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered."""
+        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
+        row, choice = self._fitting(tokens, length, shorten), TokenChoice(temperature, top_k, top_p, seed, min_p)
+        kept = KeptTokens(self.tokens, len(row) + length)
+        return stopped(self._pieces(kept.follow(row, length, choice, self._ends())), _stops(stop))
+
+    @checked
+    def chat(
+        self,
+        messages: Sequence[Message],
+        length: Count = USUAL_LENGTH,
+        *,
+        temperature: Positive | None = None,
+        top_k: Count | None = None,
+        top_p: Part | None = None,
+        min_p: Part | None = None,
+        stop: str | Sequence[str] = (),
+        seed: Seed = 0,
+        shorten: bool = False,
+    ) -> str:
+        """The answer to messages with a role and a content, written by the template of the file."""
+        return "".join(
+            self.stream(
+                messages, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, stop=stop, seed=seed,
+                shorten=shorten,
+            )
+        )  # fmt: skip
+
+    @checked
+    def conversation(self, system: str = "") -> Conversation:
+        """A chat that keeps what was read: each message is read once, and the whole can lie in a file."""
+        return Conversation(self.tokens, self.tokenizer, str(self.files.place), system)
+
+    @checked
+    def memory(self, context: Size = 0, batch: Count = 1) -> ModelMemory:
+        """The bytes of generation in `batch` rows of `context` tokens (all of the model's when 0)."""
+        length = context or self.context
+        if length > self.context:
+            raise UsageError("memory", got=f"a context of {length}", need=f"at most {self.context}", fix="load it so")
+        if isinstance(self.tokens, Model):
+            return self.tokens.memory(batch, "generate", length)
+        return self.tokens.memory(batch, length)
+
+    def _ends(self) -> frozenset[int]:
+        vocabulary = self.tokens.outputs[0].shape[-1]
+        return frozenset(token for token in self.tokenizer.ends if token < vocabulary)
+
+    def _pieces(self, tokens: Iterable[int]) -> Iterator[str]:
+        return texts_of(self.tokenizer.pieces(), tokens)
+
+    def _fitting(self, tokens: list[int], length: int, shorten: bool) -> list[int]:
+        """The prompt, within the context with what follows."""
+        if not tokens:
+            raise DataError("generate", got="an empty prompt", need="a text of at least one token")
+        most = self.context - length
+        if len(tokens) <= most:
+            return tokens
+        if most < 1 or not shorten:
+            got = f"a prompt of {len(tokens)} tokens and {length} more"
+            fix = "shorten=True, or load(…, context=…)" if most >= 1 else f"length={self.context - 1} at most"
+            raise DataError("generate", got=got, need=f"at most {self.context}, the context", fix=fix)
+        start = tokens[:1] if most > 1 and tokens[0] == self.tokenizer.start else []
+        return [*start, *tokens[len(tokens) - most + len(start) :]]
+
+
+def texts_of(pieces: TextPieces, tokens: Iterable[int]) -> Iterator[str]:
+    """The text of tokens as they come."""
+    for token in tokens:
+        piece = pieces.push(token)
+        if piece:
+            yield piece
+    rest = pieces.end()
+    if rest:
+        yield rest
+
+
+def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    if not all(stops):
+        raise ArgumentError("stop", got="an empty text", need="texts of at least one character")
+    return stops
+
+
+def context_of(files: ModelFiles, asked: int) -> int:
+    """The positions that a model is opened with; UsageError for more than its file names."""
+    most = files.facts.context
+    if asked > most:
+        raise UsageError("context", got=f"{asked} tokens", need=f"at most {most}, for which the model was trained")
+    return asked or min(most, USUAL_CONTEXT)
+
+
+@checked
+def load(
+    path: Path | str,
+    *,
+    context: Size = 0,
+    quantize: QuantizationMode | None = None,
+    backend: str = "",
+) -> LanguageModel:
+    """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
+
+    `context` is the number of positions, 4,096 or as many as the model has unless given. With `quantize` products have
+    weights in 8 bits (`FrozenGeneration`). FormatError for a file that is not whole, or not of a known architecture.
+    """
+    files = open_files(path)
+    tokenizer = text_tokenizer(files)
+    model = files.model(context_of(files, context))
+    model.backend = backend
+    return LanguageModel(files, tokenizer, model.freeze_generation(quantize=quantize))
+
+
+@checked
+def memory(path: Path | str, *, context: Size = 0, batch: Count = 1) -> ModelMemory:
+    """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read."""
+    files = open_files(path)
+    length = context_of(files, context)
+    return files.model(length).memory(batch, "generate", length)
+
+
+@checked
+def embed(path: Path | str, texts: Sequence[str], *, context: Size = 0, backend: str = "") -> NDArray[np.float32]:
+    """A vector [features] of length 1 for each text: the mean of what its tokens are behind the last norm."""
+    files = open_files(path)
+    tokenizer = text_tokenizer(files)
+    most = context_of(files, context)
+    model = files.model(most, head=False)
+    model.backend = backend
+    return np.stack([_vector(model, tokenizer.encode(text), most) for text in texts])
+
+
+def _vector(model: Model, tokens: list[int], most: int) -> NDArray[np.float32]:
+    if not 1 <= len(tokens) <= most:
+        raise DataError("embed", got=f"a text of {len(tokens)} tokens", need=f"1 to {most}, the context")
+    hidden = cast("NDArray[np.float32]", model.predict(np.array([tokens], np.int32)))[0]
+    mean = hidden.mean(0)
+    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)

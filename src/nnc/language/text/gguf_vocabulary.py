@@ -1,0 +1,130 @@
+"""A tokenizer of the package `tokenizers` from the vocabulary of a GGUF file.
+
+gpt2     pairs of bytes merged in the order of the file, after cuts by regular expressions
+llama    pairs of pieces merged by the score of what they become, spaces as ▁, unknown characters as bytes
+t5       the pieces of the highest sum of scores (unigram)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+from nnc.errors import FormatError
+from nnc.language.gguf import GgufFile
+from nnc.language.text.pre_tokenizers import CUTS
+
+SPACE = "▁"
+CONTROL, USER_DEFINED, BYTE = 3, 4, 6
+# Longer pieces are no words: their splits would take the square of their length.
+LONGEST_PIECE = 256
+_KEY = "tokenizer.ggml."
+
+
+def tokenizer_of(file: GgufFile) -> Tokenizer:
+    """The tokenizer; FormatError for a file without a vocabulary, and for one of another kind."""
+    place, kind = str(file.path), file.value(f"{_KEY}model")
+    if kind is None:
+        raise FormatError(
+            place, got="no tokenizer", need="a vocabulary in the file", fix="convert it with its tokenizer"
+        )
+    make = KINDS.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        raise FormatError(place, got=f"a tokenizer of kind {kind!r}", need=f"one of {', '.join(KINDS)}")
+    tokens = file.texts(f"{_KEY}tokens")
+    if not tokens or len(set(tokens)) < len(tokens):
+        got = "no tokens" if not tokens else "a token twice"
+        raise FormatError(place, got=got, need="a vocabulary of different tokens")
+    made = make(file, tokens)
+    kinds = _kinds(file, len(tokens))
+    special = [AddedToken(tokens[token], special=True, normalized=False) for token in np.flatnonzero(kinds == CONTROL)]
+    words = [AddedToken(tokens[token], normalized=False) for token in np.flatnonzero(kinds == USER_DEFINED)]
+    made.add_special_tokens([token for token in special if token.content])
+    made.add_tokens([token for token in words if token.content])
+    return made
+
+
+def starts_text(file: GgufFile) -> bool:
+    """Whether a text begins with the start token."""
+    kind, cuts = file.value(f"{_KEY}model"), CUTS.get(str(file.value(f"{_KEY}pre") or ""))
+    usual = kind == "llama" or (kind == "gpt2" and cuts is not None and cuts.start)
+    return file.flag(f"{_KEY}add_bos_token", usual)
+
+
+def _kinds(file: GgufFile, count: int) -> np.ndarray:
+    kinds = file.numbers(f"{_KEY}token_type")
+    if len(kinds) not in (0, count):
+        raise FormatError(str(file.path), got=f"kinds of {len(kinds)} tokens", need=f"one for each of {count}")
+    return np.asarray(kinds if len(kinds) else np.ones(count), np.int64)
+
+
+def _scores(file: GgufFile, count: int) -> np.ndarray:
+    scores = file.numbers(f"{_KEY}scores")
+    if len(scores) != count or not np.isfinite(np.asarray(scores, np.float64)).all():
+        raise FormatError(str(file.path), got=f"{len(scores)} scores", need=f"a finite one for each of {count} tokens")
+    return np.asarray(scores, np.float64)
+
+
+def _bytes_merged(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
+    name = file.text(f"{_KEY}pre", "")
+    if name not in CUTS:
+        need = f"one of {', '.join(filter(None, CUTS))}"
+        raise FormatError(str(file.path), got=f"a vocabulary cut as {name!r}", need=need, fix="use its tokenizer.json")
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    merges = []
+    for merge in file.texts(f"{_KEY}merges"):
+        left, _, right = merge.partition(" ")
+        if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
+            raise FormatError(str(file.path), got=f"a merge {merge!r}", need="two tokens that are a third")
+        merges.append((left, right))
+    made = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=CUTS[name].whole))
+    splits = [pre_tokenizers.Split(Regex(each), "isolated") for each in CUTS[name].expressions]
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def _pieces_merged(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
+    scores = _scores(file, len(tokens))
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    ranked = []
+    for number, token in enumerate(tokens):
+        if not 2 <= len(token) <= LONGEST_PIECE:
+            continue
+        for cut in range(1, len(token)):
+            left, right = vocabulary.get(token[:cut]), vocabulary.get(token[cut:])
+            if left is not None and right is not None:
+                ranked.append((-scores[number], number, left, right))
+    merges = [(tokens[left], tokens[right]) for _, _, left, right in sorted(ranked)]
+    unknown = tokens[min(file.integer(f"{_KEY}unknown_token_id", 0), len(tokens) - 1)]
+    made = Tokenizer(models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True))
+    prefixed = file.flag(f"{_KEY}add_space_prefix", True)
+    _spaced(made, prefixed)
+    return made
+
+
+def _unigram(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
+    scores = _scores(file, len(tokens))
+    unknown = min(file.integer(f"{_KEY}unknown_token_id", 0), len(tokens) - 1)
+    pairs = list(zip(tokens, scores.tolist(), strict=True))
+    made = Tokenizer(models.Unigram(pairs, unknown, byte_fallback=bool((_kinds(file, len(tokens)) == BYTE).any())))
+    _spaced(made, file.flag(f"{_KEY}add_space_prefix", True))
+    return made
+
+
+def _spaced(made: Tokenizer, prefixed: bool) -> None:
+    """Spaces are ▁, one of them before the text where `prefixed`."""
+    replace = normalizers.Replace(" ", SPACE)
+    made.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), replace]) if prefixed else replace
+    steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+    made.decoder = decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)] if prefixed else steps)
+
+
+KINDS: Mapping[str, Callable[[GgufFile, tuple[str, ...]], Tokenizer]] = MappingProxyType(
+    {"gpt2": _bytes_merged, "llama": _pieces_merged, "t5": _unigram}
+)

@@ -1,0 +1,154 @@
+"""Text to tokens and back, what ends a text, and messages of a chat as text: what a model's files say of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer as Encoder
+
+from nnc.arguments import checked
+from nnc.core.precautions.reading import read_file
+from nnc.errors import DataError, FormatError, UsageError
+from nnc.language.architectures import ModelFiles
+from nnc.language.architectures.opening import read_json
+from nnc.language.gguf import GgufFile
+from nnc.language.text.chat_template import ChatTemplate, Message
+from nnc.language.text.gguf_vocabulary import starts_text, tokenizer_of
+from nnc.language.text.pieces import TextPieces
+
+MOST_TOKENIZER_BYTES = 1 << 26
+MOST_TEXT_BYTES = 1 << 26
+# Ends of an answer that files do not always name.
+ENDS = (
+    "<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "</s>", "<|end_of_text|>", "<|eom_id|>",
+)  # fmt: skip
+_GGUF_ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
+
+
+class TextTokenizer:
+    """`encode` and `decode`; `ends` are the tokens that end a text, `template` is that of chats, where there is one."""
+
+    def __init__(
+        self, encoder: Encoder, *, start: int | None, ends: frozenset[int], template: str, place: str, prefixed: bool
+    ) -> None:
+        self.encoder, self.start, self.ends, self._place = encoder, start, ends, place
+        self._prefixed = prefixed and start is not None
+        names = {"bos_token": self._named(start), "eos_token": self._named(min(ends, default=None))}
+        self.template = ChatTemplate(template, names, f"{place}: chat template") if template else None
+
+    def _named(self, token: int | None) -> str:
+        return "" if token is None else (self.encoder.id_to_token(token) or "")
+
+    def __len__(self) -> int:
+        return int(self.encoder.get_vocab_size())
+
+    def __repr__(self) -> str:
+        return f"TextTokenizer({len(self):,} tokens)"
+
+    @checked
+    def encode(self, text: str, *, start: bool = True) -> list[int]:
+        """The tokens of a text, those of control written in it among them; behind the start token, if there is one."""
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise DataError("encode", got="half of a surrogate pair", need="text of Unicode") from None
+        if size > MOST_TEXT_BYTES:
+            raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
+        tokens = [int(token) for token in self.encoder.encode(text, add_special_tokens=False).ids]
+        if start and self._prefixed and self.start is not None and tokens[:1] != [self.start]:
+            return [self.start, *tokens]
+        return tokens
+
+    @checked
+    def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
+        """The text of tokens, without those of control unless `special`."""
+        for token in tokens:
+            if not 0 <= token < 1 << 32:
+                raise DataError("decode", got=f"token {token}", need="0 or more, below 2^32")
+        return str(self.encoder.decode(list(tokens), skip_special_tokens=not special))
+
+    def pieces(self) -> TextPieces:
+        """The text of tokens that come one by one."""
+        return TextPieces(self)
+
+    def chat(self, messages: Sequence[Message], *, answer: bool = True) -> list[int]:
+        """The tokens of a chat, with the beginning of an answer; UsageError for files without a template."""
+        if self.template is None:
+            need = "a file with a chat template"
+            raise UsageError("chat", got=f"{self._place} without a template", need=need, fix="generate(prompt)")
+        return self.encode(self.template.text(messages, answer=answer))
+
+
+def text_tokenizer(files: ModelFiles) -> TextTokenizer:
+    """The tokenizer of a model's files; FormatError where they have none."""
+    return _of_gguf(files.gguf) if files.gguf is not None else _of_folder(files.place)
+
+
+def _of_gguf(file: GgufFile) -> TextTokenizer:
+    encoder = tokenizer_of(file)
+    held = [file.integer(f"tokenizer.ggml.{key}", 1 << 32) for key in ("bos_token_id", *_GGUF_ENDS)]
+    count = encoder.get_vocab_size()
+    start, *ends = (token if token < count else None for token in held)
+    return TextTokenizer(
+        encoder,
+        start=start,
+        ends=_ends(encoder, ends),
+        template=file.text("tokenizer.chat_template", ""),
+        place=str(file.path),
+        prefixed=starts_text(file),
+    )
+
+
+def _ends(encoder: Encoder, named: Sequence[int | None]) -> frozenset[int]:
+    usual = (encoder.token_to_id(name) for name in ENDS)
+    return frozenset(token for token in (*named, *usual) if token is not None)
+
+
+def _of_folder(folder: Path) -> TextTokenizer:
+    place = folder / "tokenizer.json"
+    if not place.exists():
+        raise FormatError(
+            str(folder), got="no tokenizer.json", need="a tokenizer", fix="save_pretrained of its tokenizer"
+        )
+    content = bytes(read_file(place, "a tokenizer.json", MOST_TOKENIZER_BYTES))
+    try:
+        encoder = Encoder.from_buffer(content)
+    except Exception as error:  # the package raises plain exceptions, whatever is wrong
+        raise FormatError(str(place), got=f"no tokenizer ({error})"[:200], need="a tokenizer.json") from None
+    encoder.no_truncation()
+    encoder.no_padding()
+    settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    generation = read_json(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
+    start = _token(encoder, settings.get("bos_token"))
+    first = encoder.encode("a", add_special_tokens=True).ids[:1]
+    return TextTokenizer(
+        encoder,
+        start=start,
+        ends=_ends(encoder, [_token(encoder, settings.get("eos_token")), *_numbers(generation.get("eos_token_id"))]),
+        template=_template(folder, settings),
+        place=str(folder),
+        prefixed=bool(start is not None and first == [start]),
+    )
+
+
+def _token(encoder: Encoder, named: object) -> int | None:
+    """The number of a token that is a text, or an object with its content."""
+    text = named.get("content") if isinstance(named, Mapping) else named
+    return encoder.token_to_id(text) if isinstance(text, str) else None
+
+
+def _numbers(held: object) -> list[int]:
+    many = held if isinstance(held, list) else [held]
+    return [token for token in many if isinstance(token, int) and not isinstance(token, bool) and token >= 0]
+
+
+def _template(folder: Path, settings: Mapping[str, object]) -> str:
+    beside = folder / "chat_template.jinja"
+    if beside.exists():
+        return read_file(beside, "a chat template", 1 << 20).decode(errors="replace")
+    held = settings.get("chat_template")
+    if isinstance(held, list):
+        named = {each.get("name"): each.get("template") for each in held if isinstance(each, Mapping)}
+        held = named.get("default")
+    return held if isinstance(held, str) else ""

@@ -1,0 +1,77 @@
+"""Tokenizers of folders and of files are the same, and say what ends a text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.language.small_models import TEMPLATE, text_values, write_folder, write_text_model
+
+pytest.importorskip("tokenizers", reason="the extra language is not installed")
+pytest.importorskip("jinja2", reason="the extra language is not installed")
+
+from nnc.errors import DataError, FormatError, UsageError
+from nnc.language.architectures import open_files
+from nnc.language.gguf import read_gguf, write_gguf
+from nnc.language.text.gguf_vocabulary import tokenizer_of
+from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
+
+
+def of_folder(folder: Path, *, start: bool = False) -> TextTokenizer:
+    write_folder(folder, "qwen2")
+    write_gguf(folder / "words.gguf", text_values(), [])  # type: ignore[arg-type]  # plain values
+    tokenizer_of(read_gguf(folder / "words.gguf")).save(str(folder / "tokenizer.json"))
+    if start:
+        held = json.loads((folder / "tokenizer.json").read_text())
+        held["post_processor"] = {
+            "type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<|im_start|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<|im_start|>": {"id": "<|im_start|>", "ids": [1], "tokens": ["<|im_start|>"]}},
+        }
+        (folder / "tokenizer.json").write_text(json.dumps(held))
+    settings = {"bos_token": "<|im_start|>", "eos_token": {"content": "<|im_end|>"}, "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 7]}))
+    return text_tokenizer(open_files(folder))
+
+
+def test_a_folder_has_the_tokens_of_the_file(tmp_path: Path) -> None:
+    own = text_tokenizer(open_files(write_text_model(tmp_path / "a.gguf")))
+    other = of_folder(tmp_path / "folder")
+    text = "hello the <|im_end|> é"
+    assert other.encode(text) == own.encode(text)
+    assert other.decode(other.encode(text)) == "hello the  é"
+    assert other.decode(other.encode(text), special=True) == text
+    assert (own.ends, other.ends) == ({0, 2}, {0, 2, 7})
+    chat = [{"role": "user", "content": "hi"}]
+    assert own.chat(chat) == other.chat(chat)
+
+
+def test_a_text_begins_with_the_start_token_once(tmp_path: Path) -> None:
+    made = of_folder(tmp_path / "folder", start=True)
+    assert made.encode("hello")[0] == 1
+    assert made.encode("hello", start=False) == made.encode("hello")[1:]
+    assert made.encode("<|im_start|>hello").count(1) == 1
+
+
+def test_what_cannot_be_encoded_is_an_error(tmp_path: Path) -> None:
+    made = text_tokenizer(open_files(write_text_model(tmp_path / "a.gguf")))
+    with pytest.raises(DataError, match="surrogate"):
+        made.encode("\ud800")
+    with pytest.raises(DataError, match="token -1"):
+        made.decode([-1])
+    assert made.decode([2**32 - 1]) == ""
+    made.template = None
+    with pytest.raises(UsageError, match="without a template"):
+        made.chat([{"role": "user", "content": "hi"}])
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "[" * 100_000])
+def test_a_tokenizer_that_is_none_is_an_error(content: str | None, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "folder", "qwen2")
+    if content is not None:
+        (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(FormatError, match=r"tokenizer\.json"):
+        text_tokenizer(open_files(folder))
