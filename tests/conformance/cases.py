@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance import (
     cases_attention,
+    cases_blocks,
     cases_detection,
     cases_elementary,
     cases_fused,
@@ -437,6 +438,7 @@ CASES: tuple[Case, ...] = (
     *cases_integers.rows(),
     *cases_order.rows(),
     *cases_quantization.rows(),
+    *cases_blocks.rows(),
     *cases_sampling.rows(),
     *cases_detection.rows(),
     *cases_elementary.rows(),

@@ -37,6 +37,7 @@ from nnc.ops.operators import OPERATORS as OPERATORS
 from nnc.ops.products.fourier import *
 from nnc.ops.products.linear_algebra import *
 from nnc.ops.products.products import *
+from nnc.ops.quantization.blocks import *
 from nnc.ops.quantization.quantization import *
 from nnc.ops.random.random import *
 from nnc.ops.reads import *

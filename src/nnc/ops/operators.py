@@ -15,15 +15,15 @@ from nnc.ops.movement import broadcast, copy, fill, generate, layout, movement
 from nnc.ops.normalization import normalization, softmaxes
 from nnc.ops.optimizer import adafactor, optimizer
 from nnc.ops.products import fourier, linear_algebra, products
-from nnc.ops.quantization import quantization
+from nnc.ops.quantization import blocks, quantization
 from nnc.ops.random import random
 from nnc.ops.reduction import reduction
 from nnc.ops.sequence import attention, recurrent, rotary
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
-    reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
-    normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
+    reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, blocks, pooling,
+    softmaxes, normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
     adafactor,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from nnc.backends.reference.movement import broadcast, copy, fill, generate, lay
 from nnc.backends.reference.normalization import normalization, softmaxes
 from nnc.backends.reference.optimizer import optimizer
 from nnc.backends.reference.products import fourier, linear_algebra, products
-from nnc.backends.reference.quantization import quantization
+from nnc.backends.reference.quantization import blocks, quantization
 from nnc.backends.reference.random import random
 from nnc.backends.reference.reduction import reduction
 from nnc.backends.reference.sequence import attention, recurrent, rotary
@@ -25,8 +25,8 @@ from nnc.ops.elementwise.rows import FORWARD
 
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, broadcast, reduction,
-    movement, indexing, order, resize, detection, products, convolutions, quantization, pooling, softmaxes,
-    normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
+    movement, indexing, order, resize, detection, products, convolutions, quantization, blocks, pooling,
+    softmaxes, normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 

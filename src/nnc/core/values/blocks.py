@@ -340,9 +340,11 @@ def dequantize(rows: NDArray[np.generic], format: BlockFormat | str) -> Floats:
     y = np.empty((*rows.shape[:-1], form.row_elements(rows.shape[-1])), np.float32)
     blocks = np.ascontiguousarray(rows).reshape(-1).view(layout.fields)
     out, step = y.reshape(-1, layout.size), _CHUNK // layout.size
-    for start in range(0, len(blocks), step):
-        part = layout.read(blocks[start : start + step])
-        out[start : start + step] = part.reshape(-1, layout.size)
+    # Scales that are no numbers stay what they are.
+    with np.errstate(invalid="ignore", over="ignore"):
+        for start in range(0, len(blocks), step):
+            part = layout.read(blocks[start : start + step])
+            out[start : start + step] = part.reshape(-1, layout.size)
     return y
 
 

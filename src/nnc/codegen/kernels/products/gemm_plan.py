@@ -17,6 +17,7 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import Shape
+from nnc.codegen.frame.block_panels import BlockMatrix
 from nnc.codegen.frame.kernel import aligned, ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import FMA_LATENCY, FMA_PER_CYCLE, Tile, choose_tile
@@ -52,7 +53,7 @@ class MatrixProduct:
 
     c's columns are contiguous. `tile` and `most_depth`, the most steps of k in a block, take the place of what the plan
     would choose. With a `width` b lies in panels of so many columns as tiles read it, `b_inner` apart for each k, the
-    first of each where `b_columns` says.
+    first of each where `b_columns` says. Where b is in `blocks` of bytes its strides say nothing.
     """
 
     scalar: Scalar
@@ -72,6 +73,7 @@ class MatrixProduct:
     tile: Tile | None = None
     most_depth: int = 0
     width: int = 0
+    blocks: BlockMatrix | None = None
 
     def opened(self, read: Read) -> MatrixProduct:
         """Rows are read, and batches; columns and steps of the sum are those of weights, which shape the code.
@@ -201,6 +203,7 @@ class PackingPlan:
     a_bytes: int
     b_bytes: int
     spilled_bytes: int
+    buffer_bytes: int
 
     @classmethod
     def of(
@@ -224,6 +227,7 @@ class PackingPlan:
             a_bytes=0 if sources.a_in_place else a_panels * a.elements(depth) * size,
             b_bytes=0 if sources.b_in_place else b_panels * b.elements(depth) * size,
             spilled_bytes=aligned(tile.rows * tile.columns * size) if tiling.by_matrices or tiling.rests else 0,
+            buffer_bytes=problem.blocks.buffer_bytes(tile) if problem.blocks else 0,
         )
 
 
@@ -271,8 +275,12 @@ class GemmPlan:
 
     @property
     def scratch(self) -> int:
-        """Bytes of a worker: packed blocks of a and b, and the sums of a tile that is no block of vector registers."""
-        return aligned(self.packing.a_bytes) + aligned(self.packing.b_bytes) + self.packing.spilled_bytes
+        """Bytes of a worker: packed blocks of a and b, and the sums of a tile that is no block of vector registers.
+
+        Weights in blocks are unpacked into a buffer behind them.
+        """
+        packed = aligned(self.packing.a_bytes) + aligned(self.packing.b_bytes)
+        return packed + self.packing.spilled_bytes + self.packing.buffer_bytes
 
     @property
     def b_is_scattered(self) -> bool:
@@ -307,7 +315,9 @@ def _reads_a_in_place(problem: MatrixProduct, tiling: Tiling, target: TargetDesc
 
 
 def _reads_b_in_place(problem: MatrixProduct, tiling: Tiling, target: TargetDescription) -> bool:
-    """Where columns lie side by side and no masks are needed, or few tiles read them; always in blocks."""
+    """Where columns lie side by side and no masks are needed, or few tiles read them; always in panels, never bytes."""
+    if problem.blocks is not None:
+        return False
     whole = target.in_place and not tiling.reads_part_of_a_register(target)
     beside = problem.b_columns == 1 and (whole or tiling.row_tiles <= FEW_TILES) and not problem.widens
     return beside or problem.width > 0
@@ -326,6 +336,8 @@ def _depth(problem: MatrixProduct, tile: Tile) -> int:
     """Steps of k in a block: equal parts. It follows the sizes alone, never the machine, as the bits follow it."""
     most = min(MAX_DEPTH, SUM_BYTES // 2 // (tile.columns * problem.work.size))
     most = min(most, problem.most_depth or most)
+    if problem.blocks is not None:
+        return problem.blocks.steps(most)
     # Parts of a sum that are left in c of 16 bits would be rounded, so there is one part.
     parts = 1 if problem.widens else ceiling(max(problem.inner, 1), most)
     return max(1, ceiling(problem.inner, parts))
@@ -372,7 +384,8 @@ def _packs_along(problem: MatrixProduct, tiling: Tiling, target: TargetDescripti
     Copied in a pass of its own, b took 1.03 to 1.06 times as long: 128x768x768, 128x3072x768, 128x768x3072. Masks of
     the last columns would take registers where there are few.
     """
-    return problem.b_columns == 1 and not problem.widens and not tiling.reads_part_of_a_register(target)
+    side_by_side = problem.b_columns == 1 and problem.blocks is None
+    return side_by_side and not problem.widens and not tiling.reads_part_of_a_register(target)
 
 
 # -- what is asked for before it is read
@@ -395,6 +408,8 @@ def _asks_for_b(problem: MatrixProduct, packing: PackingPlan, target: TargetDesc
     (49x480x1024 and 196x240x1024, other weights in turn), and no longer where they are warm. Rows of b that are
     transposed for one block of a alone: 0.95 of the time (128x768x768, 128x768x3072).
     """
+    if problem.blocks is not None:
+        return False
     in_order = target.in_place and (problem.b_columns == 1 or problem.b_inner == 1)
     turned = packing.streams and problem.b_inner == 1 and target.vector_registers > FEW_REGISTERS
     large = _exceeds_cache(problem, problem.inner * problem.columns, target)

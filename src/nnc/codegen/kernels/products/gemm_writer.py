@@ -8,6 +8,7 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
+from nnc.codegen.frame.block_panels import PanelPart
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import PhaseWriter, aligned, ceiling
 from nnc.codegen.frame.packing import words_of
@@ -63,7 +64,7 @@ class GemmWriter:
         return self.problem.work
 
     def _spilled(self) -> Value:
-        """Where the sums of a tile of matrices are written."""
+        """Where the sums of a tile of matrices are written, or weights in blocks are unpacked."""
         return self.b.offset(self.b_buffer, aligned(self.packing.b_bytes) // self.work.size, self.work)
 
     def write(self) -> None:
@@ -134,6 +135,11 @@ class GemmWriter:
     def _pack_b(self, m: Matrices, block: Block, column: Value) -> None:
         """The panel of a tile of columns, once for all blocks of rows."""
         b, problem = self.b, self.problem
+        if problem.blocks is not None:
+            part = PanelPart(block.column + column, block.k, block.depth)
+            with b.always() if self.packing.streams else b.when(block.first):
+                problem.blocks.pack(b, m.b, part, self._panel(column), self._spilled(), self.tile)
+            return
         with b.always() if self.packing.streams else b.when(block.first):
             self.packing.b.pack(b, *self._unpacked(m, block, column), self._panel(column))
             if self.tiling.by_matrices:
