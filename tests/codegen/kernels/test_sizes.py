@@ -101,6 +101,7 @@ TABLE = [
     Row("pooling", op_of("max_pool"), lambda n: ((2, n + 2, n + 3, 8),), POOL, 1, (1, 2, 30)),
     Row("mean pooling", op_of("average_pool"), lambda n: ((n, 9, 9, 8),), POOL, 1, (1, 2, 30)),
     Row("product", op_of("gemm"), lambda n: ((n, 40), (40, 70), (70,)), GemmAttrs(), 3, (2, 7, 31, 64, 97, 640)),
+    Row("many rows", op_of("gemm"), lambda n: ((n, 40), (40, 70), (70,)), GemmAttrs(), 1, (24, 31, 64, 97, 640, 9000)),
     Row("products", op_of("gemm"), lambda n: ((3, n, 8), (3, 8, n), (n,)), GemmAttrs(), 6, (2, 7, 31, 64, 97)),
     Row("product of weights", op_of("gemm"), lambda n: ((n, 24), (n, 40), (40,)), TRANSPOSED, 3, (2, 31, 97, 500)),
     Row("vector", op_of("gemm"), lambda n: ((n, 40), (40, 1), (1,)), GemmAttrs(), 1, (2, 7, 64)),

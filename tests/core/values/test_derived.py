@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from nnc.core.values.derived import Derivation, Derived, blank, known, known_multiple
+from nnc.core.values.derived import Derivation, Derived, blank, known, known_multiple, whether_at_most
 from nnc.core.values.exact import Exact, exact_text
 
 
@@ -27,6 +27,16 @@ def test_a_comparison_is_a_condition() -> None:
     assert formulas.at((64,)) is not None
     assert formulas.at((49,)) is None
     assert formulas.at((16,)) is None
+
+
+def test_an_outcome_that_is_a_number_is_no_condition() -> None:
+    derivation = Derivation()
+    rows, columns = derivation.read(3), derivation.read(5)
+    tall = derivation.place(whether_at_most(columns, rows) * 7)
+    formulas = derivation.close()
+    results = [numbers[tall] for sizes in ((3, 5), (5, 5), (6, 5)) if (numbers := formulas.at(sizes))]
+    assert results == [0, 7, 7]
+    assert whether_at_most(2, 3) == 1
 
 
 @pytest.mark.parametrize("use", [hash, int, float, str, range, lambda size: [0] * 5 if (0,) * size else []])

@@ -34,6 +34,10 @@ def _ceil(number: Any, _: object) -> int:
     return result
 
 
+def _whether_at_most(left: Any, right: Any) -> int:
+    return int(left <= right)
+
+
 def _reciprocal(number: Any, _: object) -> int:
     return int((1 << RECIPROCAL_BITS) // max(number, 1) + 1)
 
@@ -45,7 +49,7 @@ OPERATIONS: Mapping[str, Callable[[Any, Any], Known]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "quotient": operator.floordiv, "remainder": operator.mod, "negative": _negative, "ceil": _ceil,
     "reciprocal": _reciprocal,
-    "smallest": min, "largest": max,
+    "smallest": min, "largest": max, "whether_at_most": _whether_at_most,
     "less": operator.lt, "at_most": operator.le, "equal": operator.eq,
 }  # fmt: skip
 
@@ -315,6 +319,11 @@ def smallest(left: int, right: int) -> int:
 def largest(left: int, right: int) -> int:
     """max(left, right); which of them it is makes no condition."""
     return _extreme("largest", left, right)
+
+
+def whether_at_most(left: int, right: int) -> int:
+    """1 where left <= right, else 0; which of them it is makes no condition."""
+    return _extreme("whether_at_most", left, right)
 
 
 def _extreme(operation: str, left: object, right: object) -> int:

@@ -20,11 +20,11 @@ from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_panels import BlockMatrix
 from nnc.codegen.frame.kernel import aligned, ceiling
 from nnc.codegen.frame.packing import Packing
-from nnc.codegen.frame.tile import FMA_LATENCY, FMA_PER_CYCLE, Tile, choose_tile
+from nnc.codegen.frame.tile import FMA_LATENCY, FMA_PER_CYCLE, Tile, alike, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
-from nnc.core.values.derived import Read, known_multiple, largest
+from nnc.core.values.derived import Read, known, known_multiple, largest, whether_at_most
 
 # Steps of k in a block, and how few of them another plan may have.
 MAX_DEPTH, LEAST_DEPTH = 384, 128
@@ -129,7 +129,7 @@ class Tiling:
         of_matrices, rows, columns = matrix_tile(problem, target), problem.rows, problem.columns
         tile = problem.tile or of_matrices
         if tile is None:
-            tile = choose_tile(target, problem.work, rows, columns, problem.width, MAX_DEPTH)
+            tile = choose_tile(target, problem.work, alike(rows), columns, problem.width, MAX_DEPTH)
         counts = ceiling(rows, tile.rows), ceiling(columns, tile.columns)
         ragged = [not known_multiple(size, each) for size, each in ((rows, tile.rows), (columns, tile.columns))]
         return cls(tile, of_matrices is not None, *counts, *ragged)
@@ -164,9 +164,9 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """Items are `panels` along the longer side of c, by columns or by rows; sizes of a block, in elements."""
+    """Items are `panels` along the longer side of c, by columns (1) or by rows (0); sizes of a block, in elements."""
 
-    by_columns: bool
+    by_columns: int
     panels: int
     items: int
     depth: int
@@ -178,7 +178,7 @@ class Blocking:
         """Blocks of a for the second-level cache, blocks of b for the one behind it."""
         by_columns = _divides_columns(tiling, sources)
         covered = min(tiling.row_tiles, tiling.column_tiles) > 0
-        panels = (tiling.column_tiles if by_columns else tiling.row_tiles) if covered else 0
+        panels = by_columns * tiling.column_tiles + (1 - by_columns) * tiling.row_tiles if covered else 0
         depth = _depth(problem, tiling.tile)
         rows, columns = _block_rows(problem, tiling, depth, target), _block_columns(problem, tiling, depth)
         return cls(by_columns, panels, math.prod(problem.batch) * panels, depth, rows, columns)
@@ -326,10 +326,14 @@ def _reads_b_in_place(problem: MatrixProduct, tiling: Tiling, target: TargetDesc
 # -- blocks
 
 
-def _divides_columns(tiling: Tiling, sources: Sources) -> bool:
-    """Items along the longer side; by columns, a worker packs no more of b than it uses."""
-    packs_b_alone = sources.a_in_place and not sources.b_in_place
-    return tiling.column_tiles >= (min(tiling.row_tiles, MANY_PANELS) if packs_b_alone else tiling.row_tiles)
+def _divides_columns(tiling: Tiling, sources: Sources) -> int:
+    """Items along the longer side; by columns, a worker packs no more of b than it uses.
+
+    How b is packed follows it, so there it is a condition of the code.
+    """
+    if sources.b_in_place:
+        return whether_at_most(tiling.row_tiles, tiling.column_tiles)
+    return int(tiling.column_tiles >= (min(tiling.row_tiles, MANY_PANELS) if sources.a_in_place else tiling.row_tiles))
 
 
 def _depth(problem: MatrixProduct, tile: Tile) -> int:
@@ -363,7 +367,7 @@ def _block_columns(problem: MatrixProduct, tiling: Tiling, depth: int) -> int:
 
 def _has_one_block_of_rows(tiling: Tiling, blocking: Blocking) -> bool:
     """Where one block holds all rows, a panel of b is used by that block alone: it is packed just before."""
-    return blocking.by_columns and tiling.row_tiles * tiling.tile.rows <= blocking.rows
+    return blocking.by_columns == 1 and tiling.row_tiles * tiling.tile.rows <= blocking.rows
 
 
 # -- packing
@@ -398,7 +402,8 @@ def _exceeds_cache(problem: MatrixProduct, elements: int, target: TargetDescript
 
 def _asks_for_a(problem: MatrixProduct, packing: PackingPlan, target: TargetDescription) -> bool:
     """Whether the next block of a is asked for; beside packed panels, asking costs more than it brings."""
-    return target.in_place and packing.a_in_place and _exceeds_cache(problem, problem.rows * problem.inner, target)
+    elements = problem.rows * problem.inner
+    return target.in_place and packing.a_in_place and (not known(elements) or _exceeds_cache(problem, elements, target))
 
 
 def _asks_for_b(problem: MatrixProduct, packing: PackingPlan, target: TargetDescription) -> bool:

@@ -17,6 +17,7 @@ from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.kernels.products.gemm_places import Block, Matrices
 from nnc.codegen.kernels.products.gemm_plan import MATRIX_STEPS, STEPS_AT_ONCE, GemmPlan
 from nnc.codegen.kernels.products.gemm_prefetching import PrefetchWriter
+from nnc.core.values.derived import known
 
 # Steps of k before which the tile that packs a panel asks for its lines: rows of a power of two are fetched in time.
 PACKED_AHEAD = 16
@@ -92,10 +93,14 @@ class GemmWriter:
         """Panels [low, high) of one matrix: for columns, for k, for rows."""
         b, problem = self.b, self.problem
         rows, columns = (b.constant(0), b.constant(problem.rows)), (b.constant(0), b.constant(problem.columns))
-        if self.blocking.by_columns:
-            columns = (low * self.tile.columns, b.least(high * self.tile.columns, problem.columns))
+        of_rows = (low * self.tile.rows, b.least(high * self.tile.rows, problem.rows))
+        of_columns = (low * self.tile.columns, b.least(high * self.tile.columns, problem.columns))
+        if known(self.blocking.by_columns):
+            rows, columns = (rows, of_columns) if self.blocking.by_columns else (of_rows, columns)
         else:
-            rows = (low * self.tile.rows, b.least(high * self.tile.rows, problem.rows))
+            by_columns = b.compare("!=", b.constant(self.blocking.by_columns), 0)
+            rows = (b.choose(by_columns, rows[0], of_rows[0]), b.choose(by_columns, rows[1], of_rows[1]))
+            columns = (b.choose(by_columns, of_columns[0], columns[0]), b.choose(by_columns, of_columns[1], columns[1]))
         with (
             b.loop(columns[0], columns[1], self.blocking.columns) as column,
             b.loop(0, max(problem.inner, 1), self.blocking.depth) as k,
