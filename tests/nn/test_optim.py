@@ -157,3 +157,32 @@ def test_mistakes_are_named() -> None:
         optim.SGD([nnc.tensor(1.0)], lr=0.1)
     with pytest.raises(ArgumentError, match="a layer or module beside its loss"):
         nnc.value_and_grad(lambda x: x, lambda x: x)
+
+
+def test_a_compiled_function_updates_several_times() -> None:
+    """Behind an update a parameter is a leaf again, as in eager code: two steps in one call, and losses in turn."""
+
+    def trained(compiled: bool) -> dict[str, np.ndarray]:
+        nnc.seed(0)
+        maker, critic = nn.Linear(3, 2), nn.Linear(2, 1)
+        rules = [optim.Adam(layer.parameters(), lr=0.1) for layer in (critic, maker, critic)]
+
+        def step(x: nnc.Variable) -> None:
+            drawn = maker(x)
+            for rule, output in zip(rules, (drawn.detach(), drawn, drawn.detach()), strict=True):
+                rule.zero_grad()
+                (critic(output) ** 2).mean().backward()
+                rule.step()
+
+        run = nnc.compile(step) if compiled else step
+        for _ in range(3):
+            run(nnc.tensor(X[:, :3]))
+        return {
+            f"{number}.{path}": value
+            for number, net in enumerate((maker, critic))
+            for path, value in net.state_dict().items()
+        }
+
+    eager, compiled = trained(compiled=False), trained(compiled=True)
+    for path, value in eager.items():
+        np.testing.assert_allclose(compiled[path], value, rtol=1e-4, atol=1e-5, err_msg=path)

@@ -67,6 +67,9 @@ class FunctionTrace:
         self.captured: dict[int, tuple[Variable, TracedValue]] = {}
         self.renewed: dict[int, tuple[Variable, TracedValue]] = {}
         self.gradients: dict[int, TracedValue] = {}
+        # Behind a renewal a parameter is a leaf again, by which gradients may be asked for: the last one, and all.
+        self._leaf: dict[int, TracedValue] = {}
+        self._leaves: dict[int, list[TracedValue]] = {}
         # What the program depends on beside its arguments.
         self.modes: dict[int, Callable[[], Hashable]] = {}
 
@@ -107,8 +110,19 @@ class FunctionTrace:
     def held(self, variable: Variable) -> TracedValue:
         """The value of a variable that each call finds, or what the function has made of it."""
         number = id(variable)
-        if number in self.renewed:
-            return self.renewed[number][1]
+        if number not in self.renewed:
+            return self._capture(variable)
+        renewed = self.renewed[number][1]
+        if variable.place is None:
+            return renewed
+        if number not in self._leaf:
+            self._leaf[number] = stop_gradient(renewed)
+            self._leaves.setdefault(number, []).append(self._leaf[number])
+        return self._leaf[number]
+
+    def _capture(self, variable: Variable) -> TracedValue:
+        """The value that each call finds."""
+        number = id(variable)
         if number not in self.captured:
             self.captured[number] = (variable, self.input(variable.spec, "state"))
         return self.captured[number][1]
@@ -120,12 +134,18 @@ class FunctionTrace:
             raise UsageError("compile", got=got, need="a value", fix=fix, origin=caller_origin())
         traced = self.lift(value)
         assert traced is not None
-        self.held(variable)
+        self._capture(variable)
         self.renewed[id(variable)] = (variable, traced)
+        self._leaf.pop(id(variable), None)
 
     def accumulate(self, output: TracedValue) -> None:
         """Add the gradient of a scalar to those of all variables that are held and may be trained."""
-        leaves = [(number, value) for number, (variable, value) in self.captured.items() if variable.place is not None]
+        leaves = [
+            (number, leaf)
+            for number, (variable, value) in self.captured.items()
+            if variable.place is not None
+            for leaf in (value, *self._leaves.get(number, ()))
+        ]
         slopes = backward(self.current, [self.symbol(output)], [self.symbol(value) for _, value in leaves])
         for (number, _), symbol in zip(leaves, slopes, strict=True):
             gradient = self.value(symbol)

@@ -42,7 +42,8 @@ from nnc.numerics.random import rand, rand_like, randint, randn, randn_like
 from nnc.numerics.reductions import *
 from nnc.numerics.shapes import *
 
-ndarray = Array = ArrayOperand
+Array = ArrayOperand
+ndarray = ArrayOperand
 manual_seed = seed
 
 # Errors name the line that called from outside.

@@ -243,6 +243,8 @@ def test_what_cannot_be_mapped_says_why() -> None:
         nnc.vmap(lambda x: x, 1)(np.ones(2))
     with pytest.raises(SymbolError, match="one truth value.*where"):
         nnc.vmap(lambda x: x if x > 0 else -x)(np.ones(2))
+    with pytest.raises(SymbolError, match="one scalar.*nnc.grad"):
+        nnc.vmap(lambda x: x.sum().backward())(np.ones((2, 2)))
     kept: list[Any] = []
     nnc.vmap(lambda x: kept.append(x) or x)(np.ones((2, 2)))
     with pytest.raises(SymbolError, match="over"):

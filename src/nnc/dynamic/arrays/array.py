@@ -365,5 +365,9 @@ class ArrayOperand(ElementwiseMethods, Answering):
         """The elements as Python's numbers, in nested lists; UsageError where there are none yet."""
 
     @abstractmethod
+    def backward(self) -> None:
+        """Add the gradient of this scalar to `grad` of each leaf that led to it, as PyTorch does."""
+
+    @abstractmethod
     def detach(self) -> Self:
         """The same elements, through which no gradient flows."""

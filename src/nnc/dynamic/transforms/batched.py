@@ -215,6 +215,10 @@ class BatchedValue(ArrayOperand, Uncopied):
         """SymbolError, as `numpy`."""
         self._refuse("numbers of one value", "compute with nnc.ops, or return it and look at it outside")
 
+    def backward(self) -> NoReturn:
+        """SymbolError: it stands for many values."""
+        self._refuse("one scalar", "nnc.grad(f) inside of vmap(), or backward() of a sum outside")
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[np.generic]:
         return self.numpy()
 
