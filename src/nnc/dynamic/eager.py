@@ -37,7 +37,14 @@ def tensor(
 def variable(
     value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False, requires_grad: bool = True
 ) -> Variable:
-    """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`."""
+    """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`.
+
+    >>> w = nnc.variable([1.0, 2.0])
+    >>> (w * w).sum().backward()
+    >>> w.grad
+    Variable(f32[2], constant)
+    [2. 4.]
+    """
     return tensor(value, dtype, share=share, requires_grad=requires_grad)
 
 
@@ -47,7 +54,14 @@ def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:
 
 
 def no_grad() -> AbstractContextManager[None]:
-    """Inside, nothing is recorded on the default graph; in a compiled function no gradient flows through results."""
+    """Inside, nothing is recorded on the default graph; in a compiled function no gradient flows through results.
+
+    >>> w = nnc.variable([1.0, 2.0])
+    >>> with nnc.no_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    False
+    """
     trace = active_trace()
     return default_graph().no_grad() if trace is None else trace.recording(False)
 

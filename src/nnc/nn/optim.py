@@ -102,7 +102,16 @@ class _Group(LayerState):
 def SGD(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource, lr: Rate = 1e-3, momentum: Share = 0.0, weight_decay: Rate = 0.0, nesterov: bool = False
 ) -> StepOptimizer:
-    """m' = momentum · m + g + decay · w;  w' = w - lr · m'."""
+    """m' = momentum · m + g + decay · w;  w' = w - lr · m'.
+
+    >>> w = nnc.variable([1.0, 2.0])
+    >>> optimizer = optim.SGD([w], lr=0.5)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()
+    >>> w
+    Variable(f32[2], recorded)
+    [0. 0.]
+    """
     return StepOptimizer(params, optimizers.SGD(lr, momentum, weight_decay, nesterov))
 
 
@@ -115,7 +124,13 @@ def Adam(  # noqa: N802  # as PyTorch calls it
     weight_decay: Rate = 0.0,
     amsgrad: bool = False,
 ) -> StepOptimizer:
-    """w' = w - lr · m̂ / (√v̂ + ε), with decay added to the gradient."""
+    """w' = w - lr · m̂ / (√v̂ + ε), with decay added to the gradient.
+
+    >>> net = nn.Dense(1)
+    >>> optimizer = optim.Adam(net.parameters(), lr=0.1)
+    >>> net(nnc.ones((4, 2))).mean().backward()
+    >>> optimizer.step()
+    """
     return StepOptimizer(params, optimizers.Adam(lr, *betas, eps, weight_decay, amsgrad=amsgrad))
 
 

@@ -20,7 +20,12 @@ __all__ = [
 
 
 def isclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
-    """|x1 - x2| ≤ atol + rtol · |x2|, element by element; infinities are close to themselves."""
+    """|x1 - x2| ≤ atol + rtol · |x2|, element by element; infinities are close to themselves.
+
+    >>> nnc.isclose([1.0, 2.0], [1.0, 2.1])
+    Variable(bool[2], constant)
+    [ True False]
+    """
     a, b = (continuous(entry) for entry in pair(x1, x2))
     finite = ops.logical_and(elementwise.isfinite(a), elementwise.isfinite(b))
     gap = elementwise.abs(a - b)
@@ -30,12 +35,22 @@ def isclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, 
 
 
 def allclose(x1: AnyArray, x2: AnyArray, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
-    """Whether all are close: one truth value, which `if` takes."""
+    """Whether all are close: one truth value, which `if` takes.
+
+    >>> nnc.allclose([1.0], [1.0 + 1e-7])
+    Variable(bool[], constant)
+    True
+    """
     return isclose(x1, x2, rtol, atol, equal_nan).all()
 
 
 def array_equal(x1: AnyArray, x2: AnyArray, equal_nan: bool = False) -> Array:
-    """Whether shapes and all elements are equal: one truth value, which `if` takes."""
+    """Whether shapes and all elements are equal: one truth value, which `if` takes.
+
+    >>> nnc.array_equal([1, 2], [1, 2])
+    Variable(bool[], constant)
+    True
+    """
     a, b = as_array(x1), as_array(x2)
     if a.shape != b.shape:
         return ops.cast(ops.fill_like(a.sum(), 0), dtype_of("bool"))
@@ -69,28 +84,48 @@ def isscalar(x: object) -> bool:
 
 
 def shape(x: AnyArray) -> tuple[int, ...]:
-    """The sizes of the axes."""
+    """The sizes of the axes.
+
+    >>> nnc.shape([[1, 2]])
+    (1, 2)
+    """
     return as_array(x).shape
 
 
 def ndim(x: AnyArray) -> int:
-    """How many axes there are."""
+    """How many axes there are.
+
+    >>> nnc.ndim([[1, 2]])
+    2
+    """
     return as_array(x).ndim
 
 
 def size(x: AnyArray, axis: int | None = None) -> int:
-    """How many elements there are, or places along the axis."""
+    """How many elements there are, or places along the axis.
+
+    >>> nnc.size([[1, 2]])
+    2
+    """
     array = as_array(x)
     return array.size if axis is None else array.shape[axis]
 
 
 def finfo(dtype: AnyDType | Array) -> standard.FloatLimits:
-    """Limits of a floating-point type."""
+    """Limits of a floating-point type.
+
+    >>> nnc.finfo(nnc.f32).max
+    3.4028234663852886e+38
+    """
     return standard.finfo(_type(dtype))
 
 
 def iinfo(dtype: AnyDType | Array) -> standard.IntegerLimits:
-    """Limits of an integer type."""
+    """Limits of an integer type.
+
+    >>> nnc.iinfo(nnc.i8).max
+    127
+    """
     return standard.iinfo(_type(dtype))
 
 
@@ -99,7 +134,11 @@ def _type(value: AnyDType | Array) -> DType:
 
 
 def isdtype(dtype: AnyDType, kind: AnyDType | str | tuple[AnyDType | str, ...]) -> bool:
-    """Whether the type is this one, or of this kind ("bool", "integral", "real floating" …), or of one of several."""
+    """Whether the type is this one, or of this kind ("bool", "integral", "real floating" …), or of one of several.
+
+    >>> nnc.isdtype(nnc.i32, "integral")
+    True
+    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, entry) for entry in kind)
     named = isinstance(kind, str) and kind in standard.KINDS
@@ -107,12 +146,20 @@ def isdtype(dtype: AnyDType, kind: AnyDType | str | tuple[AnyDType | str, ...]) 
 
 
 def can_cast(from_: AnyDType | Array, to: AnyDType) -> bool:
-    """Whether promotion takes the first type to the second."""
+    """Whether promotion takes the first type to the second.
+
+    >>> nnc.can_cast(nnc.i32, nnc.i64)
+    True
+    """
     return joined(_type(from_), dtype_of(to)) is dtype_of(to)
 
 
 def result_type(*values: AnyDType | AnyArray) -> DType:
-    """The element type of what is computed of all of them."""
+    """The element type of what is computed of all of them.
+
+    >>> nnc.result_type(nnc.i64, nnc.f32)
+    f32
+    """
     named = Array | DType | str | type | np.dtype
     types = [_type(entry) if isinstance(entry, named) else as_array(entry).dtype for entry in values]
     if not types:
@@ -128,5 +175,9 @@ def result_type(*values: AnyDType | AnyArray) -> DType:
 
 
 def promote_types(type1: AnyDType, type2: AnyDType) -> DType:
-    """The element type that holds both."""
+    """The element type that holds both.
+
+    >>> nnc.promote_types(nnc.i8, nnc.i32)
+    i32
+    """
     return result_type(dtype_of(type1), dtype_of(type2))

@@ -46,7 +46,13 @@ __all__ = [
 
 
 def array(value: AnyArray, dtype: AnyDType | None = None, *, copy: bool = True, device: AnyDevice = None) -> Array:
-    """A new array of numbers, nested sequences of them, of arrays, or of an array."""
+    """A new array of numbers, nested sequences of them, of arrays, or of an array.
+
+    >>> nnc.array([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[2, 2], constant)
+    [[1. 2.]
+     [3. 4.]]
+    """
     check_cpu(device)
     made = as_array(value)
     result = ops.contiguous(made) if copy and made is value else made
@@ -54,7 +60,12 @@ def array(value: AnyArray, dtype: AnyDType | None = None, *, copy: bool = True, 
 
 
 def asarray(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
-    """As `array`; an array of ours as it is."""
+    """As `array`; an array of ours as it is.
+
+    >>> nnc.asarray(np.ones(2))
+    Variable(f64[2], constant)
+    [1. 1.]
+    """
     check_cpu(device)
     return as_array(value) if dtype is None else as_array(value).astype(dtype)
 
@@ -65,7 +76,12 @@ def as_tensor(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevi
 
 
 def from_numpy(value: np.ndarray) -> Array:
-    """An array over the same memory, which is not to be written while a gradient needs it."""
+    """An array over the same memory, which is not to be written while a gradient needs it.
+
+    >>> nnc.from_numpy(np.ones(2, np.float32))
+    Variable(f32[2], constant)
+    [1. 1.]
+    """
     return tensor(value, share=True)
 
 
@@ -75,7 +91,12 @@ def from_dlpack(value: SupportsDLPack) -> Array:
 
 
 def astype(x: AnyArray, dtype: AnyDType) -> Array:
-    """The elements in another type."""
+    """The elements in another type.
+
+    >>> nnc.astype([1.6, 2.4], nnc.i32)
+    Variable(i32[2], constant)
+    [1 2]
+    """
     return as_array(x).astype(dtype)
 
 
@@ -102,14 +123,25 @@ def copy(x: AnyArray) -> Array:
 def zeros(
     *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
 ) -> Array:
-    """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`."""
+    """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`.
+
+    >>> nnc.zeros((2, 2))
+    Variable(f32[2, 2], constant)
+    [[0. 0.]
+     [0. 0.]]
+    """
     return asked(_filled(shape, dtype, 0, device), requires_grad)
 
 
 def ones(
     *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
 ) -> Array:
-    """An array of ones, given as to `zeros`."""
+    """An array of ones, given as to `zeros`.
+
+    >>> nnc.ones(3, dtype=nnc.i32)
+    Variable(i32[3], constant)
+    [1 1 1]
+    """
     return asked(_filled(shape, dtype, 1, device), requires_grad)
 
 
@@ -119,7 +151,12 @@ def empty(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDe
 
 
 def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
-    """An array of one value, which may itself be an array that is repeated."""
+    """An array of one value, which may itself be an array that is repeated.
+
+    >>> nnc.full((2,), 7.0)
+    Variable(f32[2], constant)
+    [7. 7.]
+    """
     check_cpu(device)
     value = as_array(fill_value)
     return ops.broadcast_to(value if dtype is None else value.astype(dtype), sizes_of(shape))
@@ -131,12 +168,22 @@ def _like(x: AnyArray, value: float, dtype: AnyDType | None) -> Array:
 
 
 def zeros_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
-    """Zeros, of the shape of x."""
+    """Zeros, of the shape of x.
+
+    >>> nnc.zeros_like([1.0, 2.0])
+    Variable(f32[2], constant)
+    [0. 0.]
+    """
     return _like(x, 0, dtype)
 
 
 def ones_like(x: AnyArray, dtype: AnyDType | None = None) -> Array:
-    """Ones, of the shape of x."""
+    """Ones, of the shape of x.
+
+    >>> nnc.ones_like([1, 2])
+    Variable(i64[2], constant)
+    [1 1]
+    """
     return _like(x, 1, dtype)
 
 
@@ -158,7 +205,12 @@ def arange(
     *,
     device: AnyDevice = None,
 ) -> Array:
-    """start, start + step, … below stop; from 0 where one number is given."""
+    """start, start + step, … below stop; from 0 where one number is given.
+
+    >>> nnc.arange(0, 6, 2)
+    Variable(i64[3], constant)
+    [0 2 4]
+    """
     check_cpu(device)
     first, end = (0, start) if stop is None else (start, stop)
     whole = all(isinstance(entry, int | np.integer) for entry in (first, end, step))
@@ -176,7 +228,12 @@ def linspace(
     *,
     device: AnyDevice = None,
 ) -> Array:
-    """`num` numbers at equal distances from start to stop."""
+    """`num` numbers at equal distances from start to stop.
+
+    >>> nnc.linspace(0, 1, 5)
+    Variable(f32[5], constant)
+    [0.   0.25 0.5  0.75 1.  ]
+    """
     check_cpu(device)
     chosen = None if dtype is None else dtype_of(dtype)
     return standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint)
@@ -201,7 +258,13 @@ def _in(value: np.ndarray, dtype: AnyDType | None, otherwise: DType = F32) -> Ar
 
 
 def eye(n: int, m: int | None = None, k: int = 0, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
-    """Ones on the k-th diagonal, else zeros."""
+    """Ones on the k-th diagonal, else zeros.
+
+    >>> nnc.eye(2)
+    Variable(f32[2, 2], constant)
+    [[1. 0.]
+     [0. 1.]]
+    """
     check_cpu(device)
     with numpy_work("eye"):
         return _in(np.eye(n, m, k), dtype)
@@ -219,17 +282,35 @@ def tri(n: int, m: int | None = None, k: int = 0, dtype: AnyDType | None = None)
 
 
 def tril(x: AnyArray, k: int = 0) -> Array:
-    """What is on and below the k-th diagonal, else zeros."""
+    """What is on and below the k-th diagonal, else zeros.
+
+    >>> nnc.tril([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[2, 2], constant)
+    [[1. 0.]
+     [3. 4.]]
+    """
     return standard.tril(as_array(x), k=k)
 
 
 def triu(x: AnyArray, k: int = 0) -> Array:
-    """What is on and above the k-th diagonal, else zeros."""
+    """What is on and above the k-th diagonal, else zeros.
+
+    >>> nnc.triu([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[2, 2], constant)
+    [[1. 2.]
+     [0. 4.]]
+    """
     return standard.triu(as_array(x), k=k)
 
 
 def diag(x: AnyArray, k: int = 0) -> Array:
-    """The k-th diagonal of a matrix; of a vector the matrix that has it there, else zeros."""
+    """The k-th diagonal of a matrix; of a vector the matrix that has it there, else zeros.
+
+    >>> nnc.diag([1, 2])
+    Variable(i64[2, 2], constant)
+    [[1 0]
+     [0 2]]
+    """
     first = as_array(x)
     if first.ndim == 2:
         return diagonal(first, k)
@@ -281,7 +362,11 @@ def vander(x: AnyArray, n: int | None = None, increasing: bool = False) -> Array
 
 
 def meshgrid(*values: AnyArray, indexing: str = "xy") -> list[Array]:
-    """Coordinates of a grid: each array along an axis of its own, repeated along the others."""
+    """Coordinates of a grid: each array along an axis of its own, repeated along the others.
+
+    >>> [axis.tolist() for axis in nnc.meshgrid([1, 2], [3, 4])]
+    [[[1, 2], [1, 2]], [[3, 3], [4, 4]]]
+    """
     if not values:
         return []
     return list(standard.meshgrid(*met(values), indexing=indexing))
@@ -340,7 +425,11 @@ def _indices(mask: np.ndarray) -> tuple[Array, Array]:
 
 
 def indices(dimensions: Sequence[int]) -> Array:
-    """The index of each element of such a shape: y[axis, …] is the place along the axis."""
+    """The index of each element of such a shape: y[axis, …] is the place along the axis.
+
+    >>> nnc.indices((2, 2)).shape
+    (2, 2, 2)
+    """
     sizes = sizes_of(dimensions)
     _check_room((len(sizes), *sizes))
     return tensor(np.indices(sizes, np.int64))

@@ -26,12 +26,22 @@ __all__ = [
 
 
 def cumsum(x: AnyArray, axis: int | None = None, dtype: AnyDType | None = None) -> Array:
-    """y[k] = x[0] + … + x[k] along the axis; of all elements in a row when None."""
+    """y[k] = x[0] + … + x[k] along the axis; of all elements in a row when None.
+
+    >>> nnc.cumsum([1, 2, 3])
+    Variable(i64[3], constant)
+    [1 3 6]
+    """
     return as_array(x).cumsum(axis, dtype=dtype)
 
 
 def cumprod(x: AnyArray, axis: int | None = None, dtype: AnyDType | None = None) -> Array:
-    """y[k] = x[0] · … · x[k] along the axis; of all elements in a row when None."""
+    """y[k] = x[0] · … · x[k] along the axis; of all elements in a row when None.
+
+    >>> nnc.cumprod([1, 2, 3])
+    Variable(i64[3], constant)
+    [1 2 6]
+    """
     return as_array(x).cumprod(axis, dtype=dtype)
 
 
@@ -66,17 +76,32 @@ def nancumprod(x: AnyArray, axis: int | None = None) -> Array:
 
 
 def cummax(x: AnyArray, axis: int = -1) -> Array:
-    """y[k] = the largest of x[0] … x[k] along the axis."""
+    """y[k] = the largest of x[0] … x[k] along the axis.
+
+    >>> nnc.cummax([1, 3, 2])
+    Variable(i64[3], constant)
+    [1 3 3]
+    """
     return _running(ops.maximum, as_array(x), axis)
 
 
 def cummin(x: AnyArray, axis: int = -1) -> Array:
-    """y[k] = the smallest of x[0] … x[k] along the axis."""
+    """y[k] = the smallest of x[0] … x[k] along the axis.
+
+    >>> nnc.cummin([3, 1, 2])
+    Variable(i64[3], constant)
+    [3 1 1]
+    """
     return _running(ops.minimum, as_array(x), axis)
 
 
 def logcumsumexp(x: AnyArray, axis: int = -1) -> Array:
-    """y[k] = ln(e^x[0] + … + e^x[k]) along the axis."""
+    """y[k] = ln(e^x[0] + … + e^x[k]) along the axis.
+
+    >>> nnc.logcumsumexp([0.0, 0.0])
+    Variable(f32[2], constant)
+    [0.     0.6931]
+    """
     return _running(ops.logaddexp, continuous(as_array(x)), axis)
 
 
@@ -94,7 +119,12 @@ def _running(rule: Callable[[Array, Array], Array], x: Array, axis: int) -> Arra
 def diff(
     x: AnyArray, n: int = 1, axis: int = -1, prepend: AnyArray | None = None, append: AnyArray | None = None
 ) -> Array:
-    """Differences of neighbours along the axis, n times; of truth values whether they differ."""
+    """Differences of neighbours along the axis, n times; of truth values whether they differ.
+
+    >>> nnc.diff([1, 3, 6])
+    Variable(i64[2], constant)
+    [2 3]
+    """
     array = as_array(x)
     if n < 0:
         raise AttributeValueError("diff", got=f"n={n}", need="n ≥ 0")
@@ -125,7 +155,12 @@ def ediff1d(x: AnyArray) -> Array:
 
 
 def gradient(x: AnyArray, spacing: float = 1.0, axis: int | tuple[int, ...] | None = None) -> Array | list[Array]:
-    """(x[k + 1] - x[k - 1]) / 2 / spacing along each axis, one-sided at the ends; one array for one axis."""
+    """(x[k + 1] - x[k - 1]) / 2 / spacing along each axis, one-sided at the ends; one array for one axis.
+
+    >>> nnc.gradient([1.0, 2.0, 4.0])
+    Variable(f32[3], constant)
+    [1.  1.5 2. ]
+    """
     array = continuous(as_array(x))
     axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     result = [_slope(array, spacing, place_of("gradient", each, array.ndim)) for each in axes]
@@ -146,7 +181,12 @@ def _slope(x: Array, spacing: float, axis: int) -> Array:
 
 
 def trapezoid(y: AnyArray, x: AnyArray | None = None, dx: float = 1.0, axis: int = -1) -> Array:
-    """The integral of y along the axis by trapezoids, at the points x or at the distance dx."""
+    """The integral of y along the axis by trapezoids, at the points x or at the distance dx.
+
+    >>> nnc.trapezoid([1.0, 2.0, 3.0])
+    Variable(f32[], constant)
+    4.0
+    """
     array = continuous(as_array(y))
     place = place_of("trapezoid", axis, array.ndim)
     size = array.shape[place]
@@ -162,7 +202,12 @@ def trapezoid(y: AnyArray, x: AnyArray | None = None, dx: float = 1.0, axis: int
 def interp(
     x: AnyArray, points: AnyArray, values: AnyArray, left: float | None = None, right: float | None = None
 ) -> Array:
-    """The line through (points[k], values[k]) at x, of ascending points; outside `left`, `right` or the ends."""
+    """The line through (points[k], values[k]) at x, of ascending points; outside `left`, `right` or the ends.
+
+    >>> nnc.interp([0.5], [0.0, 1.0], [10.0, 20.0])
+    Variable(f32[1], constant)
+    [15.]
+    """
     at, knots = (continuous(entry) for entry in pair(x, points))
     heights = continuous(as_array(values))
     size = knots.shape[0]
@@ -190,7 +235,12 @@ def _spread(value: Array | float, like: Array) -> Array:
 
 
 def convolve(a: AnyArray, v: AnyArray, mode: Literal["full", "same", "valid"] = "full") -> Array:
-    """y[n] = sum over m of a[m] · v[n - m], of two vectors."""
+    """y[n] = sum over m of a[m] · v[n - m], of two vectors.
+
+    >>> nnc.convolve([1, 2], [1, 1])
+    Variable(i64[3], constant)
+    [1 3 2]
+    """
     array, other = pair(a, v)
     if array.ndim != 1 or other.ndim != 1 or not (array.shape[0] and other.shape[0]):
         raise ShapeError("convolve", got=f"{array.spec}, {other.spec}", need="vectors of at least one element")
@@ -208,7 +258,12 @@ def convolve(a: AnyArray, v: AnyArray, mode: Literal["full", "same", "valid"] = 
 
 
 def correlate(a: AnyArray, v: AnyArray, mode: Literal["full", "same", "valid"] = "valid") -> Array:
-    """y[k] = sum over n of a[n + k] · v[n], conjugated."""
+    """y[k] = sum over n of a[n + k] · v[n], conjugated.
+
+    >>> nnc.correlate([1.0, 2.0], [1.0])
+    Variable(f32[2], constant)
+    [1. 2.]
+    """
     other = as_array(v)
     turned = ops.flip(ops.conjugate(other) if other.dtype.kind == "complex" else other, 0)
     return convolve(a, turned, mode)

@@ -42,19 +42,31 @@ Start = Sizes | float | Array
 
 
 def key(seed: int) -> Array:
-    """The key of a seed, 0 to 2^31 - 1."""
+    """The key of a seed, 0 to 2^31 - 1.
+
+    >>> nnc.random.key(0).dtype
+    i64
+    """
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
         raise AttributeValueError("key", got=f"{seed!r}", need="an integer 0 ≤ seed < 2^31")
     return split(tensor(np.int64(seed)), 1)[0]
 
 
 def split(key: Array, num: int = 2) -> Array:
-    """So many new keys, which draw what neither the others nor the old one draw."""
+    """So many new keys, which draw what neither the others nor the old one draw.
+
+    >>> nnc.random.split(nnc.random.key(0), 3).shape
+    (3,)
+    """
     return _children(_checked(key), num, CHILDREN)
 
 
 def fold_in(key: Array, data: AnyArray) -> Array:
-    """The key of this one and a number, such as a step."""
+    """The key of this one and a number, such as a step.
+
+    >>> nnc.random.fold_in(nnc.random.key(0), 7).shape
+    ()
+    """
     number = ops.cast(as_array(data), I64)
     return _children(_checked(key) + number * 0x9E3779B9, 1, FOLDED)[0]
 
@@ -160,7 +172,11 @@ def normal(
 
 
 def random(shape: Sizes = ()) -> Array:
-    """Numbers in [0, 1)."""
+    """Numbers in [0, 1).
+
+    >>> nnc.random.random((2, 3)).shape
+    (2, 3)
+    """
     return uniform(shape)
 
 
@@ -170,12 +186,20 @@ def standard_normal(shape: Sizes = ()) -> Array:
 
 
 def rand(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
-    """Numbers in [0, 1): `rand(2, 3)`."""
+    """Numbers in [0, 1): `rand(2, 3)`.
+
+    >>> nnc.rand(2, 3).shape
+    (2, 3)
+    """
     return asked(uniform(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
 def randn(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
-    """Normally distributed numbers: `randn(2, 3)`."""
+    """Normally distributed numbers: `randn(2, 3)`.
+
+    >>> nnc.randn(2, 3).shape
+    (2, 3)
+    """
     return asked(normal(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
@@ -185,12 +209,20 @@ def _together(shape: tuple[Sizes, ...]) -> Sizes:
 
 
 def rand_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
-    """Numbers in [0, 1), of the shape of x."""
+    """Numbers in [0, 1), of the shape of x.
+
+    >>> nnc.rand_like(nnc.zeros((2, 3))).shape
+    (2, 3)
+    """
     return uniform(as_array(x).shape, dtype=dtype)
 
 
 def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
-    """Normally distributed numbers, of the shape of x."""
+    """Normally distributed numbers, of the shape of x.
+
+    >>> nnc.randn_like(nnc.zeros((2, 3))).shape
+    (2, 3)
+    """
     return normal(as_array(x).shape, dtype=dtype)
 
 
@@ -202,7 +234,12 @@ def randint(
     dtype: AnyDType = I64,
     key: Array | None = None,
 ) -> Array:
-    """Integers of [low, high): `randint(0, 10, (2, 3))`, `randint(10, (3,))`, `randint(key, (2, 3), 0, 10)`."""
+    """Integers of [low, high): `randint(0, 10, (2, 3))`, `randint(10, (3,))`, `randint(key, (2, 3), 0, 10)`.
+
+    >>> x = nnc.randint(0, 3, (100,))
+    >>> x.min().item(), x.max().item()
+    (0, 2)
+    """
     if args and isinstance(args[0], Array):
         shape, low, high = _filled(args[1:], (shape, low, high))
         key = args[0]
@@ -220,7 +257,11 @@ def randint(
 
 
 def bernoulli(*args: float | Sizes | Array, p: float = 0.5, shape: Sizes = (), key: Array | None = None) -> Array:
-    """True with the probability p: `bernoulli(0.3, (4,))`, `bernoulli(key, 0.3, (4,))`."""
+    """True with the probability p: `bernoulli(0.3, (4,))`, `bernoulli(key, 0.3, (4,))`.
+
+    >>> nnc.random.bernoulli(0.3, (4,)).dtype
+    bool
+    """
     if args and isinstance(args[0], Array) and args[0].dtype is I64:
         key, args = args[0], args[1:]
     chance, sizes = _filled(args, (p, shape))
@@ -230,7 +271,12 @@ def bernoulli(*args: float | Sizes | Array, p: float = 0.5, shape: Sizes = (), k
 
 
 def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) -> Array:
-    """The numbers below n, or the rows of x, in another order: `permutation(10)`, `permutation(key, x)`."""
+    """The numbers below n, or the rows of x, in another order: `permutation(10)`, `permutation(key, x)`.
+
+    >>> nnc.sort(nnc.random.permutation(4))
+    Variable(i64[4], constant)
+    [0 1 2 3]
+    """
     if len(args) == 2:
         key, x = _checked(args[0]), args[1]
     else:
@@ -253,7 +299,11 @@ def choice(
     p: AnyArray | None = None,
     key: Array | None = None,
 ) -> Array:
-    """Numbers below n, or rows of x, by chance: `choice(10, (3,), replace=False)`, `choice(key, x, (3,))`."""
+    """Numbers below n, or rows of x, by chance: `choice(10, (3,), replace=False)`, `choice(key, x, (3,))`.
+
+    >>> nnc.random.choice(10, (3,), replace=False).shape
+    (3,)
+    """
     if args and isinstance(args[0], Array) and args[0].dtype is I64 and not args[0].ndim:
         key, args = args[0], args[1:]
     source, sizes = _filled(args, (None, shape))[:2]
@@ -302,7 +352,11 @@ def _inside(u: Array) -> Array:
 
 
 def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, key: Array | None = None) -> Array:
-    """Places along the axis with the probabilities softmax(logits)."""
+    """Places along the axis with the probabilities softmax(logits).
+
+    >>> nnc.random.categorical(nnc.zeros((5, 3))).shape
+    (5,)
+    """
     array = continuous(as_array(logits))
     place = place_of("categorical", axis, array.ndim)
     sizes = () if shape is None else sizes_of(shape)
@@ -311,7 +365,11 @@ def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, ke
 
 
 def multivariate_normal(mean: AnyArray, cov: AnyArray, shape: Sizes = (), key: Array | None = None) -> Array:
-    """Normally distributed vectors of this mean and these covariances."""
+    """Normally distributed vectors of this mean and these covariances.
+
+    >>> nnc.random.multivariate_normal(nnc.zeros(2), nnc.eye(2), (5,)).shape
+    (5, 2)
+    """
     center, spread = continuous(as_array(mean)), continuous(as_array(cov))
     free = normal((*sizes_of(shape), center.shape[-1]), dtype=center.dtype, key=key)
     return ops.matmul(free, ops.cholesky(spread).mT) + center

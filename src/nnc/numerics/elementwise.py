@@ -15,6 +15,7 @@ from nnc.array_api.data_types import finfo
 from nnc.core.values.dtype import BOOL
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair
+from nnc.numerics.examples import example_of
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
@@ -40,7 +41,7 @@ Rule = Callable[..., Any]
 
 def _named(call: Any, name: str, doc: str | None) -> None:  # noqa: ANN401  # a function, whose names are set
     call.__name__ = call.__qualname__ = name
-    call.__doc__ = doc
+    call.__doc__ = f"{doc or ''}{example_of(name)}"
 
 
 def _unary(rule: Rule, name: str = "", doc: str = "") -> Unary:
@@ -144,13 +145,23 @@ minimum = _binary(_ordered(standard.minimum, ops.logical_and), "minimum", standa
 
 
 def imag(x: AnyArray, /) -> Array:
-    """The imaginary part; zeros of real numbers."""
+    """The imaginary part; zeros of real numbers.
+
+    >>> nnc.imag([1.0 + 2.0j])
+    Variable(f32[1], constant)
+    [2.]
+    """
     array = as_array(x)
     return ops.imaginary(array) if array.dtype.kind == "complex" else ops.fill_like(array, 0)
 
 
 def round(x: AnyArray, decimals: int = 0) -> Array:
-    """The nearest number of so many decimals, halves to even."""
+    """The nearest number of so many decimals, halves to even.
+
+    >>> nnc.round([0.5, 1.5, 2.345], 2)
+    Variable(f32[3], constant)
+    [0.5  1.5  2.34]
+    """
     array = as_array(x)
     return standard.round(array) if array.dtype.kind == "complex" and not decimals else array.round(decimals)
 
@@ -238,12 +249,21 @@ xlogy = _continuous_pair(_x_log_y, "xlogy", "x1 · ln x2, and 0 where x1 is 0")
 
 
 def divmod(x1: AnyArray, x2: AnyArray, /) -> tuple[Array, Array]:
-    """⌊x1 / x2⌋ and the rest."""
+    """⌊x1 / x2⌋ and the rest.
+
+    >>> [part.item() for part in nnc.divmod(7, 3)]
+    [2, 1]
+    """
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
 def clip(x: AnyArray, min: AnyArray | None = None, max: AnyArray | None = None) -> Array:
-    """min(max(x, min), max), broadcast; None is no bound."""
+    """min(max(x, min), max), broadcast; None is no bound.
+
+    >>> nnc.clip([-1.0, 0.5, 3.0], 0, 1)
+    Variable(f32[3], constant)
+    [0.  0.5 1. ]
+    """
     result = as_array(x)
     if min is not None:
         result = maximum(result, min)
@@ -251,7 +271,12 @@ def clip(x: AnyArray, min: AnyArray | None = None, max: AnyArray | None = None) 
 
 
 def nan_to_num(x: AnyArray, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Array:
-    """nan as `nan`, and infinities as these numbers: the largest and smallest of the element type where None."""
+    """nan as `nan`, and infinities as these numbers: the largest and smallest of the element type where None.
+
+    >>> nnc.nan_to_num([nnc.nan, 1.0])
+    Variable(f32[2], constant)
+    [0. 1.]
+    """
     array = as_array(x)
     if not array.dtype.is_float:
         return array.twin()
@@ -263,7 +288,12 @@ def nan_to_num(x: AnyArray, nan: float = 0.0, posinf: float | None = None, negin
 
 
 def lerp(start: AnyArray, end: AnyArray, weight: AnyArray) -> Array:
-    """start + weight · (end - start)"""
+    """start + weight · (end - start)
+
+    >>> nnc.lerp([0.0], [10.0], 0.25)
+    Variable(f32[1], constant)
+    [2.5]
+    """
     return add(start, multiply(weight, subtract(end, start)))
 
 

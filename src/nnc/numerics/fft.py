@@ -32,12 +32,22 @@ def _real(x: AnyArray) -> Array:
 
 
 def fft(x: AnyArray, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """sum_n x[n] · e^(-2πi · k · n / N) along the axis."""
+    """sum_n x[n] · e^(-2πi · k · n / N) along the axis.
+
+    >>> nnc.fft.fft([1.0, 0.0]).real
+    Variable(f32[2], constant)
+    [1. 1.]
+    """
     return standard.fft(_complex(x), n=n, axis=axis, norm=norm or "backward")
 
 
 def ifft(x: AnyArray, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """What `fft` makes into x."""
+    """What `fft` makes into x.
+
+    >>> nnc.fft.ifft([1.0, 1.0]).real
+    Variable(f32[2], constant)
+    [1. 0.]
+    """
     return standard.ifft(_complex(x), n=n, axis=axis, norm=norm or "backward")
 
 
@@ -52,7 +62,11 @@ def ifftn(x: AnyArray, s: Sequence[int] | None = None, axes: Axes = None, norm: 
 
 
 def fft2(x: AnyArray, s: Sequence[int] | None = None, axes: Sequence[int] = PLANE, norm: str | None = None) -> Array:
-    """`fft` along the last two axes."""
+    """`fft` along the last two axes.
+
+    >>> nnc.fft.fft2(nnc.ones((4, 4))).shape
+    (4, 4)
+    """
     return fftn(x, s, axes, norm)
 
 
@@ -62,12 +76,21 @@ def ifft2(x: AnyArray, s: Sequence[int] | None = None, axes: Sequence[int] = PLA
 
 
 def rfft(x: AnyArray, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The first half of `fft` of real numbers."""
+    """The first half of `fft` of real numbers.
+
+    >>> nnc.fft.rfft(nnc.ones(8)).shape
+    (5,)
+    """
     return standard.rfft(_real(x), n=n, axis=axis, norm=norm or "backward")
 
 
 def irfft(x: AnyArray, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """What `rfft` makes into x."""
+    """What `rfft` makes into x.
+
+    >>> nnc.fft.irfft(nnc.fft.rfft([1.0, 2.0, 3.0, 4.0]))
+    Variable(f32[4], constant)
+    [1. 2. 3. 4.]
+    """
     return standard.irfft(_real(x), n=n, axis=axis, norm=norm or "backward")
 
 
@@ -102,7 +125,12 @@ def ihfft(x: AnyArray, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def fftfreq(n: int, d: float = 1.0) -> Array:
-    """The frequencies of `fft`, of samples at distance d."""
+    """The frequencies of `fft`, of samples at distance d.
+
+    >>> nnc.fft.fftfreq(4)
+    Variable(f32[4], constant)
+    [ 0.    0.25 -0.5  -0.25]
+    """
     return standard.fftfreq(n, d=d)
 
 
@@ -112,7 +140,12 @@ def rfftfreq(n: int, d: float = 1.0) -> Array:
 
 
 def fftshift(x: AnyArray, axes: int | Sequence[int] | None = None) -> Array:
-    """The frequency 0 in the middle of the axes."""
+    """The frequency 0 in the middle of the axes.
+
+    >>> nnc.fft.fftshift([0, 1, 2, 3])
+    Variable(i64[4], constant)
+    [2 3 0 1]
+    """
     return standard.fftshift(as_array(x), axes=_several(axes))
 
 

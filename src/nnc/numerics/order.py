@@ -30,7 +30,12 @@ __all__ = [
 
 
 def where(condition: AnyArray, x1: AnyArray | None = None, x2: AnyArray | None = None) -> Array | tuple[Array, ...]:
-    """x1 where the condition holds, else x2; without the two where it does, as `nonzero`."""
+    """x1 where the condition holds, else x2; without the two where it does, as `nonzero`.
+
+    >>> nnc.where([True, False], 1.0, 2.0)
+    Variable(f32[2], constant)
+    [1. 2.]
+    """
     asked = as_array(condition)
     if x1 is None or x2 is None:
         return nonzero(asked)
@@ -50,17 +55,31 @@ def select(conditions: Sequence[AnyArray], choices: Sequence[AnyArray], default:
 
 
 def sort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
-    """The elements in order along the axis; all in a row when None."""
+    """The elements in order along the axis; all in a row when None.
+
+    >>> nnc.sort([3, 1, 2])
+    Variable(i64[3], constant)
+    [1 2 3]
+    """
     return as_array(x).sort(axis, descending=descending)
 
 
 def argsort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
-    """Where the elements in order are; equal ones keep their order."""
+    """Where the elements in order are; equal ones keep their order.
+
+    >>> nnc.argsort([3, 1, 2])
+    Variable(i64[3], constant)
+    [1 2 0]
+    """
     return as_array(x).argsort(axis, descending=descending)
 
 
 def partition(x: AnyArray, kth: int, axis: int | None = -1) -> Array:
-    """The elements so that the kth is where it is in order: in order."""
+    """The elements so that the kth is where it is in order: in order.
+
+    >>> nnc.partition([3, 1, 2], 0)[0].item()
+    1
+    """
     return _partitioned("partition", x, kth, axis).sort(axis)
 
 
@@ -78,13 +97,23 @@ def _partitioned(subject: str, x: AnyArray, kth: int, axis: int | None) -> Array
 
 
 def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyArray | None = None) -> Array:
-    """Where the values belong in x, which is in order."""
+    """Where the values belong in x, which is in order.
+
+    >>> nnc.searchsorted([1, 3, 5], [0, 4])
+    Variable(i64[2], constant)
+    [0 2]
+    """
     row, given = pair(x, values)
     return standard.searchsorted(row, given, side=side, sorter=None if sorter is None else as_array(sorter))
 
 
 def digitize(x: AnyArray, bins: AnyArray, right: bool = False) -> Array:
-    """Which bin each element is in, of those that ascending edges bound; 0 is below the first."""
+    """Which bin each element is in, of those that ascending edges bound; 0 is below the first.
+
+    >>> nnc.digitize([0.5, 2.5], [1.0, 2.0])
+    Variable(i64[2], constant)
+    [0 2]
+    """
     return searchsorted(bins, x, "left" if right else "right")
 
 
@@ -92,7 +121,12 @@ def digitize(x: AnyArray, bins: AnyArray, right: bool = False) -> Array:
 
 
 def take(x: AnyArray, indices: AnyArray, axis: int | None = None) -> Array:
-    """The elements at these places along the axis; of all in a row where it is None."""
+    """The elements at these places along the axis; of all in a row where it is None.
+
+    >>> nnc.take([10, 20, 30], [2, 0])
+    Variable(i64[2], constant)
+    [30 10]
+    """
     array = as_array(x)
     if axis is None:
         return array.ravel()[_places(indices)]
@@ -104,13 +138,25 @@ def _places(indices: AnyArray) -> object:
 
 
 def take_along_axis(x: AnyArray, indices: AnyArray, axis: int | None = -1) -> Array:
-    """The elements at these places along the axis, for each place along the others."""
+    """The elements at these places along the axis, for each place along the others.
+
+    >>> nnc.take_along_axis([[1, 2], [3, 4]], [[1], [0]], 1)
+    Variable(i64[2, 1], constant)
+    [[2]
+     [3]]
+    """
     array, places = as_array(x), as_array(indices)
     return standard.take_along_axis(array.ravel() if axis is None else array, places, axis=0 if axis is None else axis)
 
 
 def put_along_axis(x: AnyArray, indices: AnyArray, values: AnyArray, axis: int) -> Array:
-    """A new array with the values at these places along the axis."""
+    """A new array with the values at these places along the axis.
+
+    >>> nnc.put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, 1)
+    Variable(i64[2, 2], constant)
+    [[1 9]
+     [9 4]]
+    """
     array, places = as_array(x), as_array(indices)
     place = place_of("put_along_axis", axis, array.ndim)
     size = array.shape[place]
@@ -127,23 +173,43 @@ def put_along_axis(x: AnyArray, indices: AnyArray, values: AnyArray, axis: int) 
 
 
 def nonzero(x: AnyArray) -> tuple[Array, ...]:
-    """Where the elements that are not 0 are, an array per axis."""
+    """Where the elements that are not 0 are, an array per axis.
+
+    >>> [places.tolist() for places in nnc.nonzero([0, 5, 7])]
+    [[1, 2]]
+    """
     return standard.nonzero(as_array(x))
 
 
 def flatnonzero(x: AnyArray) -> Array:
-    """Where they are among all elements in a row."""
+    """Where they are among all elements in a row.
+
+    >>> nnc.flatnonzero([0, 5, 7])
+    Variable(i64[2], constant)
+    [1 2]
+    """
     return standard.nonzero(as_array(x).ravel())[0]
 
 
 def argwhere(x: AnyArray) -> Array:
-    """The index of each element that is not 0, one in each row."""
+    """The index of each element that is not 0, one in each row.
+
+    >>> nnc.argwhere([0, 5, 7])
+    Variable(i64[2, 1], constant)
+    [[1]
+     [2]]
+    """
     array = as_array(x)
     return lifted(array, np.argwhere(array.numpy()))
 
 
 def compress(condition: AnyArray, x: AnyArray, axis: int | None = None) -> Array:
-    """What stands where the condition holds along the axis; of all in a row where it is None."""
+    """What stands where the condition holds along the axis; of all in a row where it is None.
+
+    >>> nnc.compress([True, False], [1, 2])
+    Variable(i64[1], constant)
+    [1]
+    """
     return take(x, flatnonzero(condition), axis)
 
 
@@ -174,7 +240,12 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
 def unique(
     x: AnyArray, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
 ) -> Array | tuple[Array, ...]:
-    """The elements of x, each once and in order, and as asked where each is first, which one each is, and how often."""
+    """The elements of x, each once and in order, and as asked where each is first, which one each is, and how often.
+
+    >>> nnc.unique([2, 1, 2])
+    Variable(i64[2], constant)
+    [1 2]
+    """
     array = as_array(x).ravel()
     _, first, inverse, counts = np.unique(array.numpy(), True, True, True)
     asked = ((return_index, first), (return_inverse, inverse.reshape(as_array(x).shape)), (return_counts, counts))
@@ -184,12 +255,22 @@ def unique(
 
 
 def isin(x: AnyArray, values: AnyArray, *, invert: bool = False) -> Array:
-    """Which elements of x are among the values; with `invert` which are not."""
+    """Which elements of x are among the values; with `invert` which are not.
+
+    >>> nnc.isin([1, 2], [2, 3])
+    Variable(bool[2], constant)
+    [False  True]
+    """
     return standard.isin(*pair(x, values), invert=invert)
 
 
 def union1d(x1: AnyArray, x2: AnyArray) -> Array:
-    """What is in one of the two, each once and in order."""
+    """What is in one of the two, each once and in order.
+
+    >>> nnc.union1d([1, 2], [2, 3])
+    Variable(i64[3], constant)
+    [1 2 3]
+    """
     array, other = (each.ravel() for each in pair(x1, x2))
     result = unique(ops.concatenate([array, other]))
     assert isinstance(result, Array)
@@ -197,21 +278,36 @@ def union1d(x1: AnyArray, x2: AnyArray) -> Array:
 
 
 def intersect1d(x1: AnyArray, x2: AnyArray) -> Array:
-    """What is in both, each once and in order."""
+    """What is in both, each once and in order.
+
+    >>> nnc.intersect1d([1, 2], [2, 3])
+    Variable(i64[1], constant)
+    [2]
+    """
     result = unique(x1)
     assert isinstance(result, Array)
     return compress(isin(result, x2), result)
 
 
 def setdiff1d(x1: AnyArray, x2: AnyArray) -> Array:
-    """What is in the first alone, each once and in order."""
+    """What is in the first alone, each once and in order.
+
+    >>> nnc.setdiff1d([1, 2], [2, 3])
+    Variable(i64[1], constant)
+    [1]
+    """
     result = unique(x1)
     assert isinstance(result, Array)
     return compress(isin(result, x2, invert=True), result)
 
 
 def bincount(x: AnyArray, weights: AnyArray | None = None, minlength: int = 0, length: int | None = None) -> Array:
-    """How often each integer from 0 on is in x, or the sum of its weights; those below `length` where that is known."""
+    """How often each integer from 0 on is in x, or the sum of its weights; those below `length` where that is known.
+
+    >>> nnc.bincount([0, 1, 1])
+    Variable(i64[2], constant)
+    [1 2]
+    """
     array = as_array(x).ravel()
     if array.dtype.kind not in ("int", "uint", "bool"):
         raise AttributeValueError("bincount", got=str(array.spec), need="integers of 0 or more")
@@ -234,7 +330,12 @@ def histogram(
     weights: AnyArray | None = None,
     density: bool = False,
 ) -> tuple[Array, Array]:
-    """How many elements are in each bin, or their weights, and the edges; the last bin has its upper edge too."""
+    """How many elements are in each bin, or their weights, and the edges; the last bin has its upper edge too.
+
+    >>> counts, edges = nnc.histogram([1.0, 2.0, 2.5], 2)
+    >>> counts.tolist(), edges.tolist()
+    ([1, 2], [1.0, 1.75, 2.5])
+    """
     array = continuous(as_array(x).ravel())
     edges = histogram_bin_edges(array, bins, range)
     count = edges.shape[0] - 1

@@ -18,12 +18,22 @@ __all__ = [
 
 
 def matmul(x1: AnyArray, x2: AnyArray) -> Array:
-    """x1 @ x2"""
+    """x1 @ x2
+
+    >>> nnc.matmul([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
+    Variable(f32[2], constant)
+    [3. 7.]
+    """
     return ops.matmul(*pair(x1, x2))
 
 
 def dot(x1: AnyArray, x2: AnyArray) -> Array:
-    """The sum over the last axis of x1 and the last but one of x2 (its one of a vector); of numbers the product."""
+    """The sum over the last axis of x1 and the last but one of x2 (its one of a vector); of numbers the product.
+
+    >>> nnc.dot([1.0, 2.0], [3.0, 4.0])
+    Variable(f32[], constant)
+    11.0
+    """
     a, b = pair(x1, x2)
     if not (a.ndim and b.ndim):
         return ops.multiply(a, b)
@@ -31,19 +41,35 @@ def dot(x1: AnyArray, x2: AnyArray) -> Array:
 
 
 def inner(x1: AnyArray, x2: AnyArray) -> Array:
-    """The sum over the last axes of both."""
+    """The sum over the last axes of both.
+
+    >>> nnc.inner([1, 2], [3, 4])
+    Variable(i64[], constant)
+    11
+    """
     a, b = pair(x1, x2)
     return tensordot(a, b, ([a.ndim - 1], [b.ndim - 1])) if a.ndim and b.ndim else ops.multiply(a, b)
 
 
 def outer(x1: AnyArray, x2: AnyArray) -> Array:
-    """y[i, j] = x1[i] · x2[j], of all elements in a row."""
+    """y[i, j] = x1[i] · x2[j], of all elements in a row.
+
+    >>> nnc.outer([1, 2], [3, 4])
+    Variable(i64[2, 2], constant)
+    [[3 4]
+     [6 8]]
+    """
     a, b = pair(x1, x2)
     return ops.multiply(a.reshape((-1, 1)), b.ravel())
 
 
 def vdot(x1: AnyArray, x2: AnyArray) -> Array:
-    """The sum of conj(x1) · x2 over all elements."""
+    """The sum of conj(x1) · x2 over all elements.
+
+    >>> nnc.vdot([1, 2], [3, 4])
+    Variable(i64[], constant)
+    11
+    """
     a, b = pair(x1, x2)
     if a.size != b.size:
         raise ShapeError("vdot", got=f"{a.spec}, {b.spec}", need="as many elements")
@@ -51,13 +77,23 @@ def vdot(x1: AnyArray, x2: AnyArray) -> Array:
 
 
 def vecdot(x1: AnyArray, x2: AnyArray, axis: int = -1) -> Array:
-    """The sum of conj(x1) · x2 along the axis."""
+    """The sum of conj(x1) · x2 along the axis.
+
+    >>> nnc.vecdot([[1, 2], [3, 4]], [1, 1])
+    Variable(i64[2], constant)
+    [3 7]
+    """
     a, b = pair(x1, x2)
     return standard.vecdot(a, b, axis=axis)
 
 
 def tensordot(x1: AnyArray, x2: AnyArray, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
-    """Sums of products over axes: the last of x1 and the first of x2, or those that are named."""
+    """Sums of products over axes: the last of x1 and the first of x2, or those that are named.
+
+    >>> nnc.tensordot([[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]], 2)
+    Variable(f32[], constant)
+    30.0
+    """
     a, b = pair(x1, x2)
     if isinstance(axes, int):
         return standard.tensordot(a, b, axes=axes)
@@ -66,12 +102,22 @@ def tensordot(x1: AnyArray, x2: AnyArray, axes: int | tuple[Sequence[int], Seque
 
 
 def cross(x1: AnyArray, x2: AnyArray, axis: int = -1) -> Array:
-    """The vector product of three elements along the axis."""
+    """The vector product of three elements along the axis.
+
+    >>> nnc.cross([1, 0, 0], [0, 1, 0])
+    Variable(i64[3], constant)
+    [0 0 1]
+    """
     return standard.cross(*pair(x1, x2), axis=axis)
 
 
 def kron(x1: AnyArray, x2: AnyArray) -> Array:
-    """Each element of x1 times all of x2, side by side."""
+    """Each element of x1 times all of x2, side by side.
+
+    >>> nnc.kron([1, 2], [1, 1])
+    Variable(i64[4], constant)
+    [1 1 2 2]
+    """
     a, b = pair(x1, x2)
     rank = max(a.ndim, b.ndim)
     first, second = (value.reshape((*(1,) * (rank - value.ndim), *value.shape)) for value in (a, b))
@@ -82,19 +128,34 @@ def kron(x1: AnyArray, x2: AnyArray) -> Array:
 
 
 def trace(x: AnyArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The sum of a diagonal of two axes."""
+    """The sum of a diagonal of two axes.
+
+    >>> nnc.trace([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[], constant)
+    5.0
+    """
     return diagonal(x, offset, axis1, axis2).sum(-1)
 
 
 def addmm(c: AnyArray, a: AnyArray, b: AnyArray, alpha: float = 1.0, beta: float = 1.0) -> Array:
-    """beta · c + alpha · (a @ b)"""
+    """beta · c + alpha · (a @ b)
+
+    >>> nnc.addmm([1.0, 1.0], [[1.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]])
+    Variable(f32[1, 2], constant)
+    [[2. 3.]]
+    """
     product = matmul(a, b)
     array, other = pair(product if alpha == 1 else product * alpha, c)
     return array + (other if beta == 1 else other * beta)
 
 
 def polyval(coefficients: AnyArray, x: AnyArray) -> Array:
-    """c[0] · x^(n - 1) + … + c[n - 1], by Horner's rule."""
+    """c[0] · x^(n - 1) + … + c[n - 1], by Horner's rule.
+
+    >>> nnc.polyval([1, 0, 2], 3)
+    Variable(i64[], constant)
+    11
+    """
     factors, at = pair(coefficients, x)
     result = ops.fill_like(at, 0)
     for row in range(factors.shape[0]):
@@ -106,6 +167,10 @@ def einsum(equation: str, *values: AnyArray) -> Array:
     """Einstein sum, such as `einsum("ij,jk->ik", a, b)`.
 
     Without `->` the result has the letters that stand once, in alphabetical order; `...` stands for the other axes.
+
+    >>> nnc.einsum("ij,ij->i", [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[2], constant)
+    [ 5. 25.]
     """
     given = met(values)
     terms, result = _written_out(equation.replace(" ", ""), given)

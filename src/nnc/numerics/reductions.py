@@ -29,78 +29,153 @@ Method = Literal["linear", "lower", "higher", "nearest", "midpoint"]
 
 
 def sum(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
-    """The sum over the axes; integers and truth values are counted in 64 bits."""
+    """The sum over the axes; integers and truth values are counted in 64 bits.
+
+    >>> nnc.sum([[1.0, 2.0], [3.0, 4.0]], axis=1)
+    Variable(f32[2], constant)
+    [3. 7.]
+    """
     return as_array(x).sum(axis, dtype=dtype, keepdims=keepdims)
 
 
 def prod(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
-    """The product over the axes."""
+    """The product over the axes.
+
+    >>> nnc.prod([2, 3, 4])
+    Variable(i64[], constant)
+    24
+    """
     return as_array(x).prod(axis, dtype=dtype, keepdims=keepdims)
 
 
 def mean(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepdims: bool = False) -> Array:
-    """The mean over the axes; nan of no elements."""
+    """The mean over the axes; nan of no elements.
+
+    >>> nnc.mean([[1.0, 2.0], [3.0, 4.0]], axis=0)
+    Variable(f32[2], constant)
+    [2. 3.]
+    """
     array = as_array(x)
     return (array if dtype is None else array.astype(dtype)).mean(axis, keepdims=keepdims)
 
 
 def var(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """The sum of (x - mean)² over the axes, divided by n - correction."""
+    """The sum of (x - mean)² over the axes, divided by n - correction.
+
+    >>> nnc.var([1.0, 2.0, 3.0], correction=1)
+    Variable(f32[], constant)
+    1.0
+    """
     return as_array(x).var(axis, correction=correction, keepdims=keepdims)
 
 
 def std(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
-    """The square root of the variance."""
+    """The square root of the variance.
+
+    >>> nnc.std([1.0, 3.0])
+    Variable(f32[], constant)
+    1.0
+    """
     return as_array(x).std(axis, correction=correction, keepdims=keepdims)
 
 
 def max(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest element over the axes; nan wins."""
+    """The largest element over the axes; nan wins.
+
+    >>> nnc.max([[1.0, 2.0], [3.0, 4.0]], axis=1)
+    Variable(f32[2], constant)
+    [2. 4.]
+    """
     return as_array(x).max(axis, keepdims=keepdims)
 
 
 def min(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest element over the axes; nan wins."""
+    """The smallest element over the axes; nan wins.
+
+    >>> nnc.min([3, 1, 2])
+    Variable(i64[], constant)
+    1
+    """
     return as_array(x).min(axis, keepdims=keepdims)
 
 
 def ptp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest element less the smallest."""
+    """The largest element less the smallest.
+
+    >>> nnc.ptp([1, 5, 3])
+    Variable(i64[], constant)
+    4
+    """
     return max(x, axis, keepdims) - min(x, axis, keepdims)
 
 
 def all(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether all elements are not 0."""
+    """Whether all elements are not 0.
+
+    >>> nnc.all([True, False])
+    Variable(bool[], constant)
+    False
+    """
     return as_array(x).all(axis, keepdims=keepdims)
 
 
 def any(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """Whether any element is not 0."""
+    """Whether any element is not 0.
+
+    >>> nnc.any([True, False])
+    Variable(bool[], constant)
+    True
+    """
     return as_array(x).any(axis, keepdims=keepdims)
 
 
 def argmax(x: AnyArray, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first place of the largest element along the axis; in row-major order of all when None."""
+    """The first place of the largest element along the axis; in row-major order of all when None.
+
+    >>> nnc.argmax([[1.0, 2.0], [3.0, 4.0]], axis=1)
+    Variable(i64[2], constant)
+    [1 1]
+    """
     return as_array(x).argmax(axis, keepdims=keepdims)
 
 
 def argmin(x: AnyArray, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first place of the smallest element along the axis; in row-major order of all when None."""
+    """The first place of the smallest element along the axis; in row-major order of all when None.
+
+    >>> nnc.argmin([3, 1, 2])
+    Variable(i64[], constant)
+    1
+    """
     return as_array(x).argmin(axis, keepdims=keepdims)
 
 
 def count_nonzero(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """How many elements are not 0."""
+    """How many elements are not 0.
+
+    >>> nnc.count_nonzero([0, 1, 2])
+    Variable(i64[], constant)
+    2
+    """
     return ops.cast(as_array(x), BOOL).sum(axis, keepdims=keepdims)
 
 
 def logsumexp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """ln of the sum of e^x over the axes."""
+    """ln of the sum of e^x over the axes.
+
+    >>> nnc.logsumexp([0.0, 0.0])
+    Variable(f32[], constant)
+    0.6931471824645996
+    """
     return ops.logsumexp(continuous(as_array(x)), axis, keepdims=keepdims)
 
 
 def average(x: AnyArray, axis: Axes = None, weights: AnyArray | None = None, keepdims: bool = False) -> Array:
-    """The mean with weights of the shape of x, or of its one axis."""
+    """The mean with weights of the shape of x, or of its one axis.
+
+    >>> nnc.average([1.0, 2.0], weights=[3.0, 1.0])
+    Variable(f32[], constant)
+    1.25
+    """
     array = as_array(x)
     if weights is None:
         return array.mean(axis, keepdims=keepdims)
@@ -119,12 +194,22 @@ def average(x: AnyArray, axis: Axes = None, weights: AnyArray | None = None, kee
 
 
 def median(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The middle element along the axes, or the mean of the two; nan where there is one."""
+    """The middle element along the axes, or the mean of the two; nan where there is one.
+
+    >>> nnc.median([3.0, 1.0, 2.0])
+    Variable(f32[], constant)
+    2.0
+    """
     return quantile(x, 0.5, axis, keepdims=keepdims)
 
 
 def percentile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "linear", keepdims: bool = False) -> Array:
-    """`quantile` at q / 100."""
+    """`quantile` at q / 100.
+
+    >>> nnc.percentile([1.0, 2.0, 3.0], 50)
+    Variable(f32[], constant)
+    2.0
+    """
     shares = np.asarray(q.numpy() if isinstance(q, Array) else q, np.float64) / 100.0
     return quantile(x, shares, axis, method, keepdims)
 
@@ -133,6 +218,10 @@ def quantile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "line
     """The element below which the share q of the others is, between two of them by `method`. q is no traced value.
 
     Several q come first in the shape. nan where there is one. Gradients flow to the elements that it lies between.
+
+    >>> nnc.quantile([1.0, 2.0, 3.0], [0.0, 0.5])
+    Variable(f32[2], constant)
+    [1. 2.]
     """
     rows, kept = _rows(x, axis)
     size = rows.shape[-1]
@@ -217,7 +306,12 @@ def _without_nan(x: AnyArray, instead: float) -> Array:
 
 
 def nansum(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The sum of what is not nan."""
+    """The sum of what is not nan.
+
+    >>> nnc.nansum([1.0, nnc.nan])
+    Variable(f32[], constant)
+    1.0
+    """
     return _without_nan(x, 0.0).sum(axis, keepdims=keepdims)
 
 
@@ -227,7 +321,12 @@ def nanprod(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def nanmean(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The mean of what is not nan."""
+    """The mean of what is not nan.
+
+    >>> nnc.nanmean([1.0, nnc.nan])
+    Variable(f32[], constant)
+    1.0
+    """
     return nansum(x, axis, keepdims) / _present(x)[1].sum(axis, keepdims=keepdims)
 
 
@@ -287,7 +386,13 @@ def nanpercentile(x: AnyArray, q: float, axis: Axes = None, keepdims: bool = Fal
 
 
 def cov(x: AnyArray, y: AnyArray | None = None, rows: bool = True, *, correction: float = 1.0) -> Array:
-    """The covariances of variables, which are rows (columns without `rows`) of observations."""
+    """The covariances of variables, which are rows (columns without `rows`) of observations.
+
+    >>> nnc.cov([[1.0, 2.0], [3.0, 5.0]])
+    Variable(f32[2, 2], constant)
+    [[0.5 1. ]
+     [1.  2. ]]
+    """
     array = _variables(x, rows)
     if y is not None:
         array = ops.concatenate([array, _variables(y, rows)], 0)
@@ -314,13 +419,23 @@ def corrcoef(x: AnyArray, y: AnyArray | None = None, rows: bool = True) -> Array
 
 
 def softmax(x: AnyArray, axis: int = -1) -> Array:
-    """e^x / sum of e^x along the axis."""
+    """e^x / sum of e^x along the axis.
+
+    >>> nnc.softmax([1.0, 1.0])
+    Variable(f32[2], constant)
+    [0.5 0.5]
+    """
     array = continuous(as_array(x))
     return _last_axis(ops.softmax, array, axis)
 
 
 def log_softmax(x: AnyArray, axis: int = -1) -> Array:
-    """x - logsumexp(x) along the axis."""
+    """x - logsumexp(x) along the axis.
+
+    >>> nnc.log_softmax([1.0, 1.0])
+    Variable(f32[2], constant)
+    [-0.6931 -0.6931]
+    """
     array = continuous(as_array(x))
     return _last_axis(ops.log_softmax, array, axis)
 

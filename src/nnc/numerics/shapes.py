@@ -30,17 +30,33 @@ Places = int | Sequence[int]
 
 
 def reshape(x: AnyArray, *shape: int | Iterable[int]) -> Array:
-    """The same elements under another shape; one size may be -1."""
+    """The same elements under another shape; one size may be -1.
+
+    >>> nnc.reshape([1, 2, 3, 4], (2, 2))
+    Variable(i64[2, 2], constant)
+    [[1 2]
+     [3 4]]
+    """
     return as_array(x).reshape(*shape)
 
 
 def ravel(x: AnyArray) -> Array:
-    """All elements in a row."""
+    """All elements in a row.
+
+    >>> nnc.ravel([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[4], constant)
+    [1. 2. 3. 4.]
+    """
     return as_array(x).ravel()
 
 
 def flatten(x: AnyArray, start: int = 0, end: int = -1) -> Array:
-    """The axes from `start` to `end`, both included, as one."""
+    """The axes from `start` to `end`, both included, as one.
+
+    >>> nnc.flatten([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[4], constant)
+    [1. 2. 3. 4.]
+    """
     return as_array(x).flatten(start, end)
 
 
@@ -52,12 +68,22 @@ def unflatten(x: AnyArray, axis: int, shape: Sequence[int]) -> Array:
 
 
 def transpose(x: AnyArray, *axes: int | Iterable[int]) -> Array:
-    """The axes in this order, reversed when none is named; two of more than two are swapped."""
+    """The axes in this order, reversed when none is named; two of more than two are swapped.
+
+    >>> nnc.transpose([[1.0, 2.0], [3.0, 4.0]])
+    Variable(f32[2, 2], constant)
+    [[1. 3.]
+     [2. 4.]]
+    """
     return as_array(x).transpose(*axes)
 
 
 def permute_dims(x: AnyArray, axes: Sequence[int]) -> Array:
-    """The axes in this order."""
+    """The axes in this order.
+
+    >>> nnc.permute_dims(nnc.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return as_array(x).transpose(tuple(axes))
 
 
@@ -67,12 +93,20 @@ def matrix_transpose(x: AnyArray) -> Array:
 
 
 def swapaxes(x: AnyArray, axis1: int, axis2: int) -> Array:
-    """Two axes swapped."""
+    """Two axes swapped.
+
+    >>> nnc.swapaxes(nnc.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     return as_array(x).swapaxes(axis1, axis2)
 
 
 def moveaxis(x: AnyArray, source: Places, destination: Places) -> Array:
-    """The axes `source` at the places `destination`, the others in their order."""
+    """The axes `source` at the places `destination`, the others in their order.
+
+    >>> nnc.moveaxis(nnc.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     return standard.moveaxis(as_array(x), _places(source), _places(destination))
 
 
@@ -81,12 +115,20 @@ def _places(axes: Places) -> int | tuple[int, ...]:
 
 
 def squeeze(x: AnyArray, axis: Axes = None) -> Array:
-    """Without these axes of size 1; without all of that size when None."""
+    """Without these axes of size 1; without all of that size when None.
+
+    >>> nnc.squeeze(nnc.ones((1, 3, 1)), 0).shape
+    (3, 1)
+    """
     return as_array(x).squeeze(axis)
 
 
 def expand_dims(x: AnyArray, axis: Places) -> Array:
-    """New axes of size 1 at these places of the result."""
+    """New axes of size 1 at these places of the result.
+
+    >>> nnc.expand_dims(nnc.ones((3,)), 0).shape
+    (1, 3)
+    """
     return as_array(x).expand_dims(axis)
 
 
@@ -118,7 +160,13 @@ def _each(result: list[Array]) -> Array | list[Array]:
 
 
 def broadcast_to(x: AnyArray, shape: Sizes) -> Array:
-    """x, repeated along axes of size 1 and along new ones in front."""
+    """x, repeated along axes of size 1 and along new ones in front.
+
+    >>> nnc.broadcast_to([1, 2], (2, 2))
+    Variable(i64[2, 2], constant)
+    [[1 2]
+     [1 2]]
+    """
     return ops.broadcast_to(as_array(x), sizes_of(shape))
 
 
@@ -138,7 +186,12 @@ def broadcast_shapes(*shapes: Sizes) -> tuple[int, ...]:
 
 
 def concatenate(values: Sequence[AnyArray], axis: int | None = 0) -> Array:
-    """The arrays one behind another; flat where axis is None."""
+    """The arrays one behind another; flat where axis is None.
+
+    >>> nnc.concatenate([[1, 2], [3]])
+    Variable(i64[3], constant)
+    [1 2 3]
+    """
     given = met(values)
     if axis is None:
         return ops.concatenate([array.reshape(-1) for array in given])
@@ -146,17 +199,34 @@ def concatenate(values: Sequence[AnyArray], axis: int | None = 0) -> Array:
 
 
 def stack(values: Sequence[AnyArray], axis: int = 0) -> Array:
-    """The arrays one behind another along a new axis."""
+    """The arrays one behind another along a new axis.
+
+    >>> nnc.stack([[1, 2], [3, 4]], axis=1)
+    Variable(i64[2, 2], constant)
+    [[1 3]
+     [2 4]]
+    """
     return ops.stack(met(values), axis)
 
 
 def vstack(values: Sequence[AnyArray]) -> Array:
-    """The arrays below one another; vectors are rows."""
+    """The arrays below one another; vectors are rows.
+
+    >>> nnc.vstack([[1, 2], [3, 4]])
+    Variable(i64[2, 2], constant)
+    [[1 2]
+     [3 4]]
+    """
     return concatenate([_with_two(array) for array in arrays(values)])
 
 
 def hstack(values: Sequence[AnyArray]) -> Array:
-    """The arrays beside one another."""
+    """The arrays beside one another.
+
+    >>> nnc.hstack([[1, 2], [3]])
+    Variable(i64[3], constant)
+    [1 2 3]
+    """
     given = [array if array.ndim else array.reshape((1,)) for array in arrays(values)]
     return concatenate(given, 0 if given and given[0].ndim == 1 else 1)
 
@@ -172,17 +242,30 @@ def column_stack(values: Sequence[AnyArray]) -> Array:
 
 
 def append(x: AnyArray, values: AnyArray, axis: int | None = None) -> Array:
-    """x and the values behind it; flat where axis is None."""
+    """x and the values behind it; flat where axis is None.
+
+    >>> nnc.append([1, 2], [3])
+    Variable(i64[3], constant)
+    [1 2 3]
+    """
     return concatenate([x, values], axis)
 
 
 def unstack(x: AnyArray, axis: int = 0) -> tuple[Array, ...]:
-    """What stands at each place along the axis."""
+    """What stands at each place along the axis.
+
+    >>> [row.tolist() for row in nnc.unstack([[1, 2], [3, 4]])]
+    [[1, 2], [3, 4]]
+    """
     return standard.unstack(as_array(x), axis=axis)
 
 
 def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]:
-    """So many equal parts along the axis, or parts that begin at these places."""
+    """So many equal parts along the axis, or parts that begin at these places.
+
+    >>> [part.tolist() for part in nnc.split([1, 2, 3, 4], 2)]
+    [[1, 2], [3, 4]]
+    """
     array = as_array(x)
     place = place_of("split", axis, array.ndim)
     if isinstance(parts, int) and (parts < 1 or array.shape[place] % parts):
@@ -193,7 +276,11 @@ def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]
 
 
 def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]:
-    """As `split`, where the first parts are longer by one if need be."""
+    """As `split`, where the first parts are longer by one if need be.
+
+    >>> [part.tolist() for part in nnc.array_split([1, 2, 3], 2)]
+    [[1, 2], [3]]
+    """
     array = as_array(x)
     place = place_of("array_split", axis, array.ndim)
     size = array.shape[place]
@@ -209,7 +296,11 @@ def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[
 
 
 def chunk(x: AnyArray, chunks: int, axis: int = 0) -> list[Array]:
-    """At most so many parts along the axis, all but the last of one length, as PyTorch has it."""
+    """At most so many parts along the axis, all but the last of one length, as PyTorch has it.
+
+    >>> [part.tolist() for part in nnc.chunk([1, 2, 3, 4, 5], 2)]
+    [[1, 2, 3], [4, 5]]
+    """
     array = as_array(x)
     size = array.shape[place_of("chunk", axis, array.ndim)]
     if chunks < 1:
@@ -238,7 +329,12 @@ def dsplit(x: AnyArray, parts: int | Sequence[int]) -> list[Array]:
 
 
 def flip(x: AnyArray, axis: Axes = None) -> Array:
-    """The elements in reverse order along the axes, all when None."""
+    """The elements in reverse order along the axes, all when None.
+
+    >>> nnc.flip([1, 2, 3])
+    Variable(i64[3], constant)
+    [3 2 1]
+    """
     array = as_array(x)
     return standard.flip(array, axis=axis if axis is None or isinstance(axis, int) else tuple(axis))
 
@@ -254,7 +350,13 @@ def flipud(x: AnyArray) -> Array:
 
 
 def rot90(x: AnyArray, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k quarters, from the first of the two axes towards the second."""
+    """Turned by k quarters, from the first of the two axes towards the second.
+
+    >>> nnc.rot90([[1, 2], [3, 4]])
+    Variable(i64[2, 2], constant)
+    [[2 4]
+     [1 3]]
+    """
     array = as_array(x)
     first, second = (place_of("rot90", each, array.ndim) for each in axes)
     if first == second:
@@ -268,17 +370,32 @@ def rot90(x: AnyArray, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def roll(x: AnyArray, shift: Places, axis: Places | None = None) -> Array:
-    """The elements further along the axes, round their ends; along all elements where axis is None."""
+    """The elements further along the axes, round their ends; along all elements where axis is None.
+
+    >>> nnc.roll([1, 2, 3], 1)
+    Variable(i64[3], constant)
+    [3 1 2]
+    """
     return standard.roll(as_array(x), _places(shift), axis=None if axis is None else _places(axis))
 
 
 def tile(x: AnyArray, repetitions: Places) -> Array:
-    """x so many times along each axis."""
+    """x so many times along each axis.
+
+    >>> nnc.tile([1, 2], 2)
+    Variable(i64[4], constant)
+    [1 2 1 2]
+    """
     return standard.tile(as_array(x), (repetitions,) if isinstance(repetitions, int) else tuple(repetitions))
 
 
 def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Array:
-    """Each element so many times; of all in a row where axis is None."""
+    """Each element so many times; of all in a row where axis is None.
+
+    >>> nnc.repeat([1, 2], 2)
+    Variable(i64[4], constant)
+    [1 1 2 2]
+    """
     array = as_array(x)
     if isinstance(repeats, int):
         return array.repeat(repeats, axis)
@@ -291,7 +408,12 @@ def pad(
     mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant",
     constant_values: float = 0,
 ) -> Array:
-    """x with a border: one width, (before, after) for all axes, or for each axis; of a number, or of what is inside."""
+    """x with a border: one width, (before, after) for all axes, or for each axis; of a number, or of what is inside.
+
+    >>> nnc.pad([1, 2], 1)
+    Variable(i64[4], constant)
+    [0 1 2 0]
+    """
     array = as_array(x)
     before, after = np.broadcast_to(np.asarray(width, np.int64), (array.ndim, 2)).T.tolist() if array.ndim else ([], [])
     if min((*before, *after), default=0) < 0:

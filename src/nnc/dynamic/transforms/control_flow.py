@@ -38,7 +38,12 @@ Function = Callable[..., Any]
 
 @checked
 def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) -> Tree:
-    """then(*operands) where the condition, a single truth value, holds, else otherwise(*operands)."""
+    """then(*operands) where the condition, a single truth value, holds, else otherwise(*operands).
+
+    >>> nnc.cond(nnc.tensor(True), lambda x: x + 1, lambda x: x - 1, nnc.tensor(1.0))
+    Variable(f32[], constant)
+    2.0
+    """
     trace = active_trace()
     if isinstance(condition, BatchedValue) or (active_levels() and isinstance(condition, TracedValue)):
         return _chosen(condition, then(*operands), otherwise(*operands))
@@ -66,6 +71,10 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
     """What body makes of the carried values as long as the test of them holds: a tuple, or the value if it is one.
 
     A gradient of a compiled loop needs `at_most`, a bound on its iterations: memory is planned before the run.
+
+    >>> nnc.while_loop(lambda n: n < 5, lambda n: n + 2, nnc.tensor(0))
+    Variable(i64[], constant)
+    6
     """
     if not initial:
         raise ArityError("while_loop", got="no values", need="at least one to carry", origin=caller_origin())
@@ -87,7 +96,13 @@ def while_loop(test: Function, body: Function, *initial: Tree, at_most: int | No
 
 @checked
 def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
-    """(carry, y) = function(carry, row) for each row of the arrays `rows`, in order: the last carry, and all y."""
+    """(carry, y) = function(carry, row) for each row of the arrays `rows`, in order: the last carry, and all y.
+
+    >>> total, sums = nnc.scan(lambda a, row: (a + row, a + row), nnc.tensor(0.0), nnc.tensor([1.0, 2.0]))
+    >>> sums
+    Variable(f32[2], constant)
+    [1. 3.]
+    """
     arrays, shape = flatten(rows)
     counts = {len(array) if getattr(array, "ndim", 0) else 0 for array in arrays}
     if len(counts) != 1:

@@ -105,7 +105,11 @@ def _detached(value: Tree) -> Tree:
 
 @checked
 def grad(function: Function, argnums: int | Sequence[int] | Function = 0, *, has_aux: bool = False) -> Function:
-    """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux)."""
+    """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux).
+
+    >>> nnc.grad(lambda x: (x * x).sum())(nnc.tensor(3.0)).item()
+    6.0
+    """
     both = value_and_grad(function, argnums, has_aux=has_aux)
 
     @wraps(function)

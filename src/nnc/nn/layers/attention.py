@@ -46,6 +46,9 @@ class MultiHeadAttention(MultiLayer):
     `key_value_heads` heads of keys and values where there are fewer of these (Ainslie et al. 2023). With a
     `rotary_base`, such as 10,000, queries and keys are turned by their positions (Su et al. 2021). Inputs are x, and a
     mask where there is one. In generation, causal attention keeps keys and values of earlier steps.
+
+    >>> nn.MultiHeadAttention(4)(nnc.ones((2, 5, 16))).shape
+    (2, 5, 16)
     """
 
     heads: Count
@@ -87,7 +90,11 @@ class MultiHeadAttention(MultiLayer):
 @checked
 @dataclass(frozen=True, slots=True)
 class CrossAttention(MultiLayer):
-    """`MultiHeadAttention` with keys and values of a memory: inputs are x, the memory, and a mask of the memory."""
+    """`MultiHeadAttention` with keys and values of a memory: inputs are x, the memory, and a mask of the memory.
+
+    >>> nn.CrossAttention(4)(nnc.ones((2, 5, 16)), nnc.ones((2, 7, 16))).shape
+    (2, 5, 16)
+    """
 
     heads: Count
     bias: bool = True
@@ -113,6 +120,9 @@ class FeedForward(Layer):
     """y = narrow(activation(widen(x))), `hidden` wide (4 · features when 0).
 
     Where it is `gated`, y = narrow(activation(gate(x)) · widen(x)): with `SiLU` the SwiGLU of Shazeer (2020).
+
+    >>> nn.FeedForward(32)(nnc.ones((2, 5, 16))).shape
+    (2, 5, 16)
     """
 
     hidden: Size = 0
@@ -140,6 +150,9 @@ class TransformerBlock(MultiLayer):
     Without `norm_first` each norm comes behind its sum instead, as in the first transformers. Norms are `RMSNorm`s
     where `rms`. `dropout` is that of what is added to x. Inputs are x, and a mask where there is one. With `memory`, as
     in a decoder, a `CrossAttention` stands between the two, and inputs are x, the memory, and a mask of the memory.
+
+    >>> nn.TransformerBlock(4)(nnc.ones((2, 5, 16))).shape
+    (2, 5, 16)
     """
 
     heads: Count

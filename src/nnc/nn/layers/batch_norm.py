@@ -18,6 +18,14 @@ class BatchNorm(Layer):
     """y = (x - mean) / √(variance + epsilon) · weight + bias per channel (the last axis).
 
     The running statistics follow those of the batches: running = momentum · running + (1 - momentum) · batch.
+
+    >>> norm = nn.BatchNorm()
+    >>> norm([[1.0], [3.0]])
+    Variable(f32[2, 1], recorded)
+    [[-1.]
+     [ 1.]]
+    >>> [path for path, _ in norm.named_buffers()]
+    ['running_mean', 'running_variance']
     """
 
     momentum: Probability = 0.9

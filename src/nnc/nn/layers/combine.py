@@ -89,7 +89,11 @@ class Sequential(LayerParts):
 
 
 class Parallel(LayerParts):
-    """y = sum of part(x) over the parts."""
+    """y = sum of part(x) over the parts.
+
+    >>> nn.Parallel(nn.Dense(3), nn.Identity())(nnc.ones((2, 3))).shape
+    (2, 3)
+    """
 
     __slots__ = ()
 
@@ -114,7 +118,11 @@ class Concatenate(LayerParts):
 
 
 class Residual(LayerParts):
-    """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016)."""
+    """y = body(x) + shortcut(x), where the shortcut is `x` itself unless given (He et al. 2016).
+
+    >>> nn.Residual(nn.Dense(3))(nnc.ones((2, 3))).shape
+    (2, 3)
+    """
 
     __slots__ = ()
 

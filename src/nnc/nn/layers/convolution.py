@@ -20,7 +20,13 @@ VOLUME = "batch, depth, height, width, channels"
 @checked
 @dataclass(frozen=True, slots=True)
 class Convolution(Layer):
-    """`filters` filters of `kernel` × `kernel`; padding "same" keeps the size at stride 1."""
+    """`filters` filters of `kernel` × `kernel`; padding "same" keeps the size at stride 1.
+
+    >>> nn.Convolution(8, 3)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 8, 8, 8)
+    >>> nn.Convolution(8, 3, stride=2, padding=0)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 3, 3, 8)
+    """
 
     filters: Count
     kernel: Count = 3
@@ -42,7 +48,11 @@ class Convolution(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class Convolution1D(Layer):
-    """`filters` filters of `kernel` steps; padding "same" keeps the size at stride 1, "causal" sees no later step."""
+    """`filters` filters of `kernel` steps; padding "same" keeps the size at stride 1, "causal" sees no later step.
+
+    >>> nn.Convolution1D(8, 3)(nnc.ones((2, 10, 3))).shape
+    (2, 10, 8)
+    """
 
     filters: Count
     kernel: Count = 3
@@ -74,7 +84,11 @@ Sizes3D: TypeAlias = Size | tuple[Size, Size, Size]
 @checked
 @dataclass(frozen=True, slots=True)
 class Convolution3D(Layer):
-    """`filters` filters over depth, height and width; padding "same" keeps the sizes at stride 1."""
+    """`filters` filters over depth, height and width; padding "same" keeps the sizes at stride 1.
+
+    >>> nn.Convolution3D(8, 3)(nnc.ones((2, 4, 4, 4, 3))).shape
+    (2, 4, 4, 4, 8)
+    """
 
     filters: Count
     kernel: Counts3D = 3

@@ -15,7 +15,11 @@ __all__ = ["Dense"]
 @checked
 @dataclass(frozen=True, slots=True)
 class Dense(Layer):
-    """Fully connected layer of `units` outputs."""
+    """Fully connected layer of `units` outputs.
+
+    >>> nn.Dense(4)(nnc.ones((2, 3))).shape
+    (2, 4)
+    """
 
     units: Count
     bias: bool = True

@@ -26,7 +26,11 @@ def normal(generator: np.random.Generator, values: Values) -> None:
 @checked
 @dataclass(frozen=True, slots=True)
 class Embedding(Layer):
-    """y[…, features] = weight[x[…]]: `count` rows for integers 0 ≤ x < count, of element type `dtype`."""
+    """y[…, features] = weight[x[…]]: `count` rows for integers 0 ≤ x < count, of element type `dtype`.
+
+    >>> nn.Embedding(100, 8)([[1, 5, 7]]).shape
+    (1, 3, 8)
+    """
 
     count: Count
     features: Count
@@ -46,7 +50,11 @@ class Embedding(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class PositionEmbedding(Layer):
-    """y[batch, t, features] = x + weight[t], for at most `steps` steps."""
+    """y[batch, t, features] = x + weight[t], for at most `steps` steps.
+
+    >>> nn.PositionEmbedding(16)(nnc.ones((2, 5, 8))).shape
+    (2, 5, 8)
+    """
 
     steps: Count
 

@@ -40,6 +40,11 @@ class Functional(MultiLayer):
     """The layers between `inputs` and `outputs`, one or several of each.
 
     Their names are those of their calls, or numbers in order of use.
+
+    >>> a, b = nn.Input((3,)), nn.Input((5,))
+    >>> sides = nn.Lambda(lambda p, q: p + q)(nn.Dense(4)(a), nn.Dense(4)(b))
+    >>> nn.Functional([a, b], sides)(nnc.ones((2, 3)), nnc.ones((2, 5))).shape
+    (2, 4)
     """
 
     __slots__ = ("calls", "inputs", "sources")
@@ -81,7 +86,12 @@ class Functional(MultiLayer):
 @checked
 @dataclass(frozen=True, slots=True)
 class Lambda(MultiLayer):
-    """Any function of operands as a layer without parameters: `Lambda(ops.add)(a, b)`, or `Lambda(lambda x: x * x)`."""
+    """Any function of operands as a layer without parameters: `Lambda(ops.add)(a, b)`, or `Lambda(lambda x: x * x)`.
+
+    >>> nn.Lambda(lambda x: x * 2)([[1.0, 2.0]])
+    Variable(f32[1, 2], constant)
+    [[2. 4.]]
+    """
 
     function: Callable[..., Any]
 

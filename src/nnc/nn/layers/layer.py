@@ -40,14 +40,22 @@ V = TypeVar("V")
 @checked
 @dataclass(frozen=True, slots=True)
 class UpTo:
-    """A first axis of examples, such as time, of any size up to `most`: `Model(layer, (UpTo(128), 64))`."""
+    """A first axis of examples, such as time, of any size up to `most`: `Model(layer, (UpTo(128), 64))`.
+
+    >>> nn.Model(nn.LSTM(4), (nn.UpTo(16), 3)).output_shape
+    (16, 4)
+    """
 
     most: Count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Input:
-    """An input of a model: the shape of an example, and the element type (the model's where there is none)."""
+    """An input of a model: the shape of an example, and the element type (the model's where there is none).
+
+    >>> nn.Dense(4)(nn.Input((3,)))
+    LayerValue(layer=Dense(units=4, bias=True), sources=(Input(shape=(3,), dtype=None),), name='', index=0, of=None)
+    """
 
     shape: tuple[int | UpTo, ...]
     dtype: DType | None = None

@@ -33,6 +33,9 @@ class LoRA(MultiLayer):
 
     `LoRA(net, ("*.query", "*.value"))` adapts those products of attention. Paths are seen from the layer itself, with
     `lora_a` and `lora_b` beside each adapted `weight`; adapters begin as nothing, and they alone are trained.
+
+    >>> sorted(nn.Model(nn.LoRA(nn.Dense(4), ("*",), rank=2), (3,)).parameters)
+    ['lora_a', 'lora_b']
     """
 
     layer: Layer

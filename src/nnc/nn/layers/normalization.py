@@ -15,7 +15,12 @@ __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm", "RMSNorm"]
 @checked
 @dataclass(frozen=True, slots=True)
 class LayerNorm(Layer):
-    """y = (x - mean) / √(variance + epsilon) · weight + bias over the last `axes` axes of each example."""
+    """y = (x - mean) / √(variance + epsilon) · weight + bias over the last `axes` axes of each example.
+
+    >>> nn.LayerNorm()([[1.0, 3.0]])
+    Variable(f32[1, 2], recorded)
+    [[-1.  1.]]
+    """
 
     axes: Count = 1
     epsilon: Rate = 1e-5
@@ -32,7 +37,12 @@ class LayerNorm(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class RMSNorm(Layer):
-    """y = x / √(mean x² + epsilon) · weight over the last `axes` axes of each example."""
+    """y = x / √(mean x² + epsilon) · weight over the last `axes` axes of each example.
+
+    >>> nn.RMSNorm()([[3.0, 3.0]])
+    Variable(f32[1, 2], recorded)
+    [[1. 1.]]
+    """
 
     axes: Count = 1
     epsilon: Rate = 1e-5
@@ -48,7 +58,11 @@ class RMSNorm(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class GroupNorm(Layer):
-    """Each example's channels in `groups` groups, each normalized over its channels and all positions."""
+    """Each example's channels in `groups` groups, each normalized over its channels and all positions.
+
+    >>> nn.GroupNorm(2)(nnc.ones((2, 8, 8, 4))).shape
+    (2, 8, 8, 4)
+    """
 
     groups: Count
     epsilon: Rate = 1e-5
@@ -63,7 +77,11 @@ class GroupNorm(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class InstanceNorm(Layer):
-    """Each channel of each example normalized over all positions."""
+    """Each channel of each example normalized over all positions.
+
+    >>> nn.InstanceNorm()(nnc.ones((2, 8, 8, 3))).shape
+    (2, 8, 8, 3)
+    """
 
     epsilon: Rate = 1e-5
     affine: bool = True

@@ -23,6 +23,9 @@ class MaxPool(Layer):
     """Largest element of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0).
 
     With `ceil` windows go on over the end until each element stands in one.
+
+    >>> nn.MaxPool(2)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 4, 4, 3)
     """
 
     kernel: Count = 2
@@ -41,7 +44,11 @@ class MaxPool(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class AveragePool(Layer):
-    """Mean of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0)."""
+    """Mean of each `kernel` × `kernel` window, which moves by `stride` (the kernel when 0).
+
+    >>> nn.AveragePool(2)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 4, 4, 3)
+    """
 
     kernel: Count = 2
     stride: Size = 0
@@ -56,7 +63,11 @@ class AveragePool(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class MaxPool1D(Layer):
-    """Largest element of each `kernel` steps, which move by `stride` (the kernel when 0)."""
+    """Largest element of each `kernel` steps, which move by `stride` (the kernel when 0).
+
+    >>> nn.MaxPool1D(2)(nnc.ones((2, 10, 3))).shape
+    (2, 5, 3)
+    """
 
     kernel: Count = 2
     stride: Size = 0
@@ -70,7 +81,11 @@ class MaxPool1D(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class AveragePool1D(Layer):
-    """Mean of each `kernel` steps, which move by `stride` (the kernel when 0)."""
+    """Mean of each `kernel` steps, which move by `stride` (the kernel when 0).
+
+    >>> nn.AveragePool1D(2)(nnc.ones((2, 10, 3))).shape
+    (2, 5, 3)
+    """
 
     kernel: Count = 2
     stride: Size = 0
@@ -95,6 +110,9 @@ class MaxPool3D(Layer):
     """Largest element of each window over depth, height and width, which moves by `stride` (the kernel when 0).
 
     With `ceil` windows go on over the end until each element stands in one.
+
+    >>> nn.MaxPool3D(2)(nnc.ones((2, 4, 4, 4, 3))).shape
+    (2, 2, 2, 2, 3)
     """
 
     kernel: Counts3D = 2
@@ -112,7 +130,11 @@ class MaxPool3D(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class AveragePool3D(Layer):
-    """Mean of each window over depth, height and width, which moves by `stride` (the kernel when 0)."""
+    """Mean of each window over depth, height and width, which moves by `stride` (the kernel when 0).
+
+    >>> nn.AveragePool3D(2)(nnc.ones((2, 4, 4, 4, 3))).shape
+    (2, 2, 2, 2, 3)
+    """
 
     kernel: Counts3D = 2
     stride: Sizes3D = 0
@@ -147,7 +169,11 @@ def _border(size: int, kernel: int, stride: int, padding: int) -> tuple[int, int
 @checked
 @dataclass(frozen=True, slots=True)
 class GlobalAveragePool(Layer):
-    """y[batch, channels] = mean of x over all positions."""
+    """y[batch, channels] = mean of x over all positions.
+
+    >>> nn.GlobalAveragePool()(nnc.ones((2, 8, 8, 3))).shape
+    (2, 3)
+    """
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""

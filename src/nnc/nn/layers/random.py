@@ -18,6 +18,11 @@ class Dropout(Layer):
 
     What is dropped depends on the model's seed, the layer's path and the number of training passes alone, so that a
     resumed training draws what the whole one does (Srivastava et al. 2014).
+
+    >>> layer = nn.Dropout(0.5)
+    >>> layer.eval()([[1.0, 2.0]])
+    Variable(f32[1, 2], constant)
+    [[1. 2.]]
     """
 
     rate: Share = 0.5
@@ -30,7 +35,11 @@ class Dropout(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class ChannelDropout(Layer):
-    """`Dropout` of whole channels (the last axis) of each example at once (Tompson et al. 2015)."""
+    """`Dropout` of whole channels (the last axis) of each example at once (Tompson et al. 2015).
+
+    >>> nn.ChannelDropout(0.5)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 8, 8, 3)
+    """
 
     rate: Share = 0.5
 
@@ -48,7 +57,11 @@ class ChannelDropout(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class GaussianNoise(Layer):
-    """In training y = x + N(0, deviation²); otherwise y = x."""
+    """In training y = x + N(0, deviation²); otherwise y = x.
+
+    >>> nn.GaussianNoise(0.1)(nnc.ones((2, 3))).shape
+    (2, 3)
+    """
 
     deviation: Rate
 

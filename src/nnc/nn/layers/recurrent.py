@@ -152,7 +152,11 @@ class Recurrent(MultiLayer):
 @checked
 @dataclass(frozen=True, slots=True)
 class RNN(Recurrent):
-    """h = tanh(x · input_weight + h₋ · state_weight + bias), or relu of it (Elman 1990)."""
+    """h = tanh(x · input_weight + h₋ · state_weight + bias), or relu of it (Elman 1990).
+
+    >>> nn.RNN(4)(nnc.ones((2, 5, 3))).shape
+    (2, 5, 4)
+    """
 
     gates = 1
     activation: Literal["tanh", "relu"] = "tanh"
@@ -165,7 +169,11 @@ class RNN(Recurrent):
 @checked
 @dataclass(frozen=True, slots=True)
 class GRU(Recurrent):
-    """h = (1 - s) · n + s · h₋ with gates r, s and the candidate n (Cho et al. 2014), as PyTorch and Keras have it."""
+    """h = (1 - s) · n + s · h₋ with gates r, s and the candidate n (Cho et al. 2014), as PyTorch and Keras have it.
+
+    >>> nn.GRU(4, bidirectional=True)(nnc.ones((2, 5, 3))).shape
+    (2, 5, 8)
+    """
 
     gates = 3
     state_bias = True
@@ -178,7 +186,13 @@ class GRU(Recurrent):
 @checked
 @dataclass(frozen=True, slots=True)
 class LSTM(Recurrent):
-    """c = f · c₋ + i · g;  h = o · tanh c: long short-term memory (Hochreiter & Schmidhuber 1997)."""
+    """c = f · c₋ + i · g;  h = o · tanh c: long short-term memory (Hochreiter & Schmidhuber 1997).
+
+    >>> nn.LSTM(4)(nnc.ones((2, 5, 3))).shape
+    (2, 5, 4)
+    >>> nn.LSTM(4, return_sequences=False)(nnc.ones((2, 5, 3))).shape
+    (2, 4)
+    """
 
     gates = 4
     states = 2

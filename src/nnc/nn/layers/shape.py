@@ -16,7 +16,11 @@ __all__ = ["Flatten", "Identity", "PadChannels"]
 @checked
 @dataclass(frozen=True, slots=True)
 class Identity(Layer):
-    """y = x."""
+    """y = x.
+
+    >>> nn.Identity()(nnc.ones((2, 3))).shape
+    (2, 3)
+    """
 
     def build(self, scope: Scope[T], x: T) -> T:
         """`x` itself."""
@@ -26,7 +30,11 @@ class Identity(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class Flatten(Layer):
-    """[batch, …] to [batch, features]: a view, no copy."""
+    """[batch, …] to [batch, features]: a view, no copy.
+
+    >>> nn.Flatten()(nnc.ones((2, 8, 8, 3))).shape
+    (2, 192)
+    """
 
     def build(self, scope: Scope[T], x: T) -> T:
         if not x.spec.rank:
@@ -37,7 +45,11 @@ class Flatten(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class PadChannels(Layer):
-    """`before` and `after` channels of zeros around the channels (the last axis)."""
+    """`before` and `after` channels of zeros around the channels (the last axis).
+
+    >>> nn.PadChannels(1, 1)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 8, 8, 5)
+    """
 
     before: Size
     after: Size

@@ -17,7 +17,11 @@ __all__ = ["ConvolutionTranspose", "ConvolutionTranspose3D", "Upsample"]
 @checked
 @dataclass(frozen=True, slots=True)
 class ConvolutionTranspose(Layer):
-    """`filters` channels: size' = (size - 1) · stride + kernel - 2 · padding + output_padding."""
+    """`filters` channels: size' = (size - 1) · stride + kernel - 2 · padding + output_padding.
+
+    >>> nn.ConvolutionTranspose(4, 2, stride=2, padding=0)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 16, 16, 4)
+    """
 
     filters: Count
     kernel: Count = 2
@@ -38,7 +42,11 @@ class ConvolutionTranspose(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class ConvolutionTranspose3D(Layer):
-    """`filters` channels over depth, height and width, with the sizes of ConvolutionTranspose."""
+    """`filters` channels over depth, height and width, with the sizes of ConvolutionTranspose.
+
+    >>> nn.ConvolutionTranspose3D(4, 2, stride=2, padding=0)(nnc.ones((2, 4, 4, 4, 3))).shape
+    (2, 8, 8, 8, 4)
+    """
 
     filters: Count
     kernel: Counts3D = 2
@@ -60,7 +68,11 @@ class ConvolutionTranspose3D(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class Upsample(Layer):
-    """`factor` times the height and width; `mode` is "nearest" or "bilinear"."""
+    """`factor` times the height and width; `mode` is "nearest" or "bilinear".
+
+    >>> nn.Upsample(2)(nnc.ones((2, 8, 8, 3))).shape
+    (2, 16, 16, 3)
+    """
 
     factor: Count = 2
     mode: Literal["nearest", "bilinear"] = "nearest"

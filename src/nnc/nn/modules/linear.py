@@ -36,7 +36,11 @@ def _empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
 
 @checked
 class Linear(Module):
-    """Fully connected layer from `in_features` to `out_features` with `weight` and `bias` from the start."""
+    """Fully connected layer from `in_features` to `out_features` with `weight` and `bias` from the start.
+
+    >>> nn.Linear(3, 4)(nnc.ones((2, 3))).shape
+    (2, 4)
+    """
 
     branches_in_training: ClassVar[bool] = False
     # The dense layer inside says what class it is.

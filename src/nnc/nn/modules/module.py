@@ -34,7 +34,11 @@ FORWARD = ("__call__", "call")
 
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
-    """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`."""
+    """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`.
+
+    >>> nn.Parameter(np.ones(2, np.float32)).requires_grad
+    True
+    """
     return parameter_over(value.clone() if isinstance(value, Tensor) else Tensor.from_numpy(np.array(as_array(value))))
 
 
@@ -43,6 +47,17 @@ class Module(MultiLayer):
 
     Attributes that are layers, or lists, tuples and dictionaries of them, are its layers; variables that are leaves
     (`nn.Parameter`) are trained. A subclass may call the function `forward`, `__call__` or `call`.
+
+    >>> class Twice(nn.Module):
+    ...     def __init__(self):
+    ...         self.layer = nn.Dense(3)
+    ...     def forward(self, x):
+    ...         return self.layer(self.layer(x))
+    >>> net = Twice()
+    >>> net(nnc.ones((2, 3))).shape
+    (2, 3)
+    >>> sorted(net.state_dict())
+    ['layer.bias', 'layer.weight']
     """
 
     branches_in_training: ClassVar[bool] = True

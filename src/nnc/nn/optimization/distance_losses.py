@@ -26,6 +26,10 @@ class TripletLoss(PointwiseLoss):
 
     The score counts the triplets whose positive is nearer (Schroff et al. 2015). Targets, one per triplet, say how much
     each of them weighs: 1, or 0 for one that is left out.
+
+    >>> nn.TripletLoss(1.0)([[0.0, 0.5, 2.0]], [1.0])
+    Variable(f32[], constant)
+    0.0
     """
 
     margin: Positive = 1.0
@@ -51,6 +55,10 @@ class ContrastiveLoss(PointwiseLoss):
     """loss = mean of (t · d² + (1 - t) · max(0, margin - d)²) / 2, d = d(u, v) of outputs [u, v]; t = 1: a like pair.
 
     The score counts the pairs that lie on the right side of half of the margin (Hadsell, Chopra, LeCun 2006).
+
+    >>> nn.ContrastiveLoss(1.0)([[0.0, 2.0]], [1.0])
+    Variable(f32[], constant)
+    2.0
     """
 
     margin: Positive = 1.0

@@ -56,7 +56,11 @@ class RateSchedule(ABC):
 @checked
 @dataclass(frozen=True, slots=True)
 class Constant(RateSchedule):
-    """The same rate at every step."""
+    """The same rate at every step.
+
+    >>> nn.Constant(0.1).rate(7)
+    0.1
+    """
 
     value: Rate
 
@@ -72,7 +76,11 @@ class Constant(RateSchedule):
 @checked
 @dataclass(frozen=True, slots=True)
 class Cosine(RateSchedule):
-    """rate = end + (start - end) · (1 + cos(π · min(step - 1, steps) / steps)) / 2 (Loshchilov & Hutter 2017)."""
+    """rate = end + (start - end) · (1 + cos(π · min(step - 1, steps) / steps)) / 2 (Loshchilov & Hutter 2017).
+
+    >>> nn.Cosine(0.1, 100).rate(51)
+    0.05
+    """
 
     start: Rate
     steps: Count
@@ -92,7 +100,11 @@ class Cosine(RateSchedule):
 @checked
 @dataclass(frozen=True, slots=True)
 class Exponential(RateSchedule):
-    """rate = start · (end / start)^(min(step - 1, steps) / steps): the same factor at each step."""
+    """rate = start · (end / start)^(min(step - 1, steps) / steps): the same factor at each step.
+
+    >>> nn.Exponential(0.1, 100, 0.01).rate(1)
+    0.1
+    """
 
     start: Positive
     steps: Count
@@ -110,7 +122,11 @@ class Exponential(RateSchedule):
 @checked
 @dataclass(frozen=True, slots=True)
 class LinearSchedule(RateSchedule):
-    """rate = start + (end - start) · min(step - 1, steps) / steps."""
+    """rate = start + (end - start) · min(step - 1, steps) / steps.
+
+    >>> nn.LinearSchedule(0.1, 100, 0.0).rate(51)
+    0.05
+    """
 
     start: Rate
     steps: Count
@@ -224,7 +240,11 @@ class CosineRestarts(RateSchedule):
 @checked
 @dataclass(frozen=True, slots=True)
 class Warmup(RateSchedule):
-    """rate = after(1) · (first + (1 - first) · (step - 1) / steps) for `steps` updates, then after(step - steps)."""
+    """rate = after(1) · (first + (1 - first) · (step - 1) / steps) for `steps` updates, then after(step - steps).
+
+    >>> [round(nn.Warmup(10, nn.Cosine(0.1, 100)).rate(step), 3) for step in (1, 10)]
+    [0.0, 0.09]
+    """
 
     steps: Count
     after: RateSchedule
