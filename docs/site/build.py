@@ -28,6 +28,9 @@ def lay_out(source: Path) -> None:
         if found.is_file() and HERE not in found.parents and found.suffix in (".md", ".svg", ".png"):
             _copy(found, source / found.relative_to(CHECKOUT))
     shutil.copytree(HERE, source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc", "__pycache__"))
+    # The first page stands beside this file in the checkout, and at the root of the site.
+    first = (HERE / "index.md").read_text(encoding="utf-8").replace("](../../", "](").replace("](../", "](docs/")
+    _write(source / "index.md", linked(first))
     records = sorted(path.stem for path in (CHECKOUT / "docs" / "design").glob("*.md"))
     _write(source / "docs" / "design" / "index.md", _contents("Records of decisions", records))
     _write(source / "reference" / "index.md", _contents("Reference", PACKAGES))

@@ -18,6 +18,7 @@ from types import ModuleType
 PACKAGES = (
     "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.zoo", "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
+    "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export",
     "nnc.sklearn", "nnc.planning", "nnc.graph", "nnc.errors",
 )  # fmt: skip
 # `re` takes them for its own where they stand.

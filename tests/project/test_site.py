@@ -5,17 +5,32 @@ from __future__ import annotations
 import importlib.util
 import re
 from importlib import import_module
+from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 
+from nnc.planning import Block, Problem, solve
+from nnc.planning.page import BlockText, MapView, StepText
+
 ROOT = Path(__file__).parents[2]
-SPECIFICATION = importlib.util.spec_from_file_location("site_reference", ROOT / "docs" / "site" / "reference.py")
-assert SPECIFICATION is not None
-assert SPECIFICATION.loader is not None
-REFERENCE = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(REFERENCE)
+
+
+def made(name: str) -> ModuleType:
+    """A script of the site, as a module."""
+    specification = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs" / "site" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+REFERENCE, MEMORY_MAP = made("reference"), made("memory_map")
+# How many names of a package have an example in their docstring, at least.
+EXAMPLES = {"nnc": 280, "nnc.nn": 87, "nnc.numerics": 268}
 
 # Rooms inside, and those whose names the package above hands on.
 NOT_PUBLIC = {
@@ -78,3 +93,26 @@ def test_a_module_without_a_list_of_names_shows_what_it_defines() -> None:
     module = ModuleType("made")
     exec("def shown(): ...\ndef _hidden(): ...\nimport re\n", vars(module))
     assert REFERENCE.public_names(module) == ["shown"]
+
+
+@pytest.mark.parametrize("package", EXAMPLES)
+def test_names_have_examples_that_run_as_doctests(package: str) -> None:
+    module = import_module(package)
+    docs = {name: getdoc(getattr(module, name)) or "" for name in REFERENCE.public_names(module)}
+    assert sum(">>>" in doc for doc in docs.values()) >= EXAMPLES[package]
+
+
+def test_the_picture_of_the_first_page_moves_by_itself() -> None:
+    problem = Problem((Block("a", 64, 0, 2), Block("b", 32, 1, 3)))
+    texts = [BlockText("%1 first: f32[16]", "dense"), BlockText("%2 second: f32[8]", "relu")]
+    steps = [StepText(0, "dense · gemm · x.py:1"), StepText(1, "relu · relu · x.py:2")]
+    drawn = MEMORY_MAP.picture(MapView(problem, solve(problem), blocks=texts, steps=steps))
+    kept = MEMORY_MAP.PICTURE.read_text(encoding="utf-8")
+    for text, blocks, moments in ((drawn, 2, 3), (kept, 20, 30)):
+        root = ElementTree.fromstring(text)
+        animated = [element.get("attributeName") for element in root.iter("{http://www.w3.org/2000/svg}animate")]
+        assert animated.count("fill-opacity") >= blocks
+        assert animated.count("display") >= moments
+        assert "<script" not in text
+        assert "href" not in text
+    assert "step 1: relu · relu — 96 bytes live" in drawn
