@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,11 +14,19 @@ from nnc.core.running.dispatch import DISPATCHER
 
 ROOT = Path(__file__).parents[2]
 GUIDES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "```python" in page.read_text(encoding="utf-8")]
-SPECIFICATION = importlib.util.spec_from_file_location("site_pages", ROOT / "docs" / "site" / "pages.py")
-assert SPECIFICATION is not None
-assert SPECIFICATION.loader is not None
-PAGES = importlib.util.module_from_spec(SPECIFICATION)
-SPECIFICATION.loader.exec_module(PAGES)
+
+
+def made(name: str) -> ModuleType:
+    """A script of the site, as a module."""
+    specification = importlib.util.spec_from_file_location(f"site_{name}", ROOT / "docs" / "site" / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+PAGES, NOTEBOOK = made("pages"), made("notebook")
 
 
 def test_the_code_of_the_readme_runs(
@@ -67,7 +76,8 @@ def test_outputs_are_written_behind_their_blocks(tmp_path: Path) -> None:
 def test_the_last_column_of_a_table_is_part_of_the_script(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "| theirs | nnc |\n|---|---|\n| `a` | `x = 1 \\| 4` or `y = x + 1` |\n\n```python\nprint(x, y)\n```\n"
+        "| theirs | nnc |\n|---|---|\n"
+        "| `a` | `x = 1 \\| 4`, `y = x + 1`, ``nnc warm`` |\n\n```python\nprint(x, y)\n```\n"
     )
     assert PAGES.run(page, PAGES.written).endswith("\n```text\n5 6\n```\n")
     page.write_text("| theirs | nnc |\n|---|---|\n| `a` | `no_name` |\n")
@@ -80,3 +90,12 @@ def test_the_page_of_a_school_has_lines_enough(school: str) -> None:
     text = (ROOT / "docs" / "how-to" / f"from-{school}.md").read_text(encoding="utf-8")
     lines = [line for table in PAGES.SCRIPT.finditer(text) if table["rows"] for line in PAGES.lines_of(table["rows"])]
     assert len(lines) >= 20
+
+
+def test_the_cells_of_the_notebook_run(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = NOTEBOOK.sources()
+    assert len(cells) == 10
+    names: dict[str, object] = {}
+    for number, source in enumerate(cells, 1):
+        exec(compile(source, f"cell {number}", "exec"), names)
+    assert "val_score" in capsys.readouterr().out
