@@ -225,13 +225,27 @@ def _whole(value: object) -> int:
     )
 
 
+def _ends(part: slice, size: int) -> tuple[int, int, int]:
+    """`part.indices(size)`, whose ends keep what they follow from."""
+    step = 1 if part.step is None else operator.index(part.step)
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def end(given: int | None, default: int) -> int:
+        if given is None:
+            return default
+        place = given if isinstance(given, int) else operator.index(given)
+        return min(max(place + size if place < 0 else place, least), most)
+
+    return end(part.start, least if step > 0 else most), end(part.stop, most if step > 0 else least), step
+
+
 def _sliced(x: T, axis: int, part: slice) -> T:
     """x[start:stop:step] along `axis`: a view when the step is positive, else the view of the flipped axis."""
     if any(end is not None and not isinstance(end, SupportsIndex) for end in (part.start, part.stop, part.step)):
         raise AttributeValueError("slice", got="ends that are no integers", need="integers or nothing")
     if part.step == 0:
         raise AttributeValueError("slice", got="step 0", need="a step in some direction")
-    start, stop, step = part.indices(x.shape[axis])
+    start, stop, step = _ends(part, x.shape[axis])
     if step > 0:
         return slice_axis(x, axis, start, max(start, stop), step)
     places = range(start, stop, step)

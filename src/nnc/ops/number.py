@@ -7,11 +7,12 @@ x * 1e39            of f32: by infinity, as NumPy and torch have it
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat, SupportsIndex
+from typing import SupportsFloat, SupportsIndex, cast
 
 import ml_dtypes
 
 from nnc.core.values.dtype import DType
+from nnc.core.values.sizes import is_power_of_two, size_of
 
 Number = int | float
 LEAST = -(1 << 63)  # the least i64
@@ -25,6 +26,10 @@ def exact(value: SupportsFloat | SupportsIndex) -> Number:
     >>> exact(2), exact(2**53 + 1), exact(0.5)
     (2.0, 9007199254740993, 0.5)
     """
+    if size_of(value) is not None:
+        # A share of a size of a graph in the making keeps what it follows from.
+        number = cast("Number", value)
+        return number * 1.0 if isinstance(number, int) and abs(number) <= EXACT else number
     if not isinstance(value, SupportsIndex):
         return float(value)
     whole = value.__index__()
@@ -37,6 +42,8 @@ def as_float(value: Number) -> float:
     >>> as_float(-(10**400))
     -inf
     """
+    if size_of(value) is not None:
+        return value * 1.0
     try:
         return float(value)
     except OverflowError:
@@ -51,7 +58,7 @@ def is_whole(value: Number) -> bool:
     """
     if isinstance(value, int):
         return abs(value) <= -LEAST
-    return value.is_integer() and abs(value) <= EXACT
+    return value % 1 == 0 and abs(value) <= EXACT
 
 
 def wrapped(value: int) -> int:
@@ -79,7 +86,7 @@ def exact_reciprocal(dtype: DType, divisor: Number) -> float | None:
     (0.25, None)
     """
     number = as_float(divisor)
-    if not dtype.is_float or number == 0 or not math.isfinite(number) or abs(math.frexp(number)[0]) != 0.5:
+    if not dtype.is_float or number == 0 or not is_power_of_two(number):
         return None
     inverse = 1.0 / number
     return inverse if holds(dtype, inverse) else None

@@ -42,6 +42,11 @@ def _reciprocal(number: Any, _: object) -> int:
     return int((1 << RECIPROCAL_BITS) // max(number, 1) + 1)
 
 
+def is_binary(number: float, _: object = None) -> bool:
+    """Whether a number is a power of two, or the negative of one."""
+    return math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5
+
+
 # n // d = n * reciprocal(d) >> 63 where n · d < 2^63: what is added to 1 / d is at most 2^-63.
 RECIPROCAL_BITS = 63
 # `Any`: of integers and of floats.
@@ -49,7 +54,7 @@ OPERATIONS: Mapping[str, Callable[[Any, Any], Known]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "quotient": operator.floordiv, "remainder": operator.mod, "negative": _negative, "ceil": _ceil,
     "reciprocal": _reciprocal,
-    "smallest": min, "largest": max, "whether_at_most": _whether_at_most,
+    "smallest": min, "largest": max, "whether_at_most": _whether_at_most, "power_of_two": is_binary,
     "less": operator.lt, "at_most": operator.le, "equal": operator.eq,
 }  # fmt: skip
 

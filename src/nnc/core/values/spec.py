@@ -14,6 +14,7 @@ from nnc.classes import dataclass
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.exact import Hashed
+from nnc.core.values.sizes import plain, size_of
 from nnc.core.values.storage import MAX_BYTES
 from nnc.errors import ArgumentError, DTypeError, FormatError, LayoutError, ShapeError
 from nnc.graph import Json
@@ -122,12 +123,12 @@ def check_shape(shape: Iterable[int], subject: str = "shape") -> Shape:
     """`shape` as a tuple of at most eight Python integers, each ≥ 0; ShapeError otherwise."""
     if type(shape) is tuple and len(shape) <= MAX_DIMENSIONS:
         for dim in shape:
-            if type(dim) is not int or dim < 0:
+            if (type(dim) is not int and size_of(dim) is None) or dim < 0:
                 break
         else:
             return shape
     try:
-        dims = tuple(operator.index(dim) for dim in shape)
+        dims = tuple(operator.index(dim) if size_of(dim) is None else dim for dim in shape)
     except TypeError:
         raise ShapeError(subject, got=repr(shape), need="a sequence of integers") from None
     if len(dims) > MAX_DIMENSIONS:
@@ -160,11 +161,11 @@ def broadcast_shapes(subject: str, *shapes: Shape) -> Shape:
     rank = max((len(shape) for shape in shapes), default=0)
     result = []
     for axis in range(-rank, 0):
-        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        if len(sizes) > 1:
+        sizes = [shape[axis] for shape in shapes if -axis <= len(shape) and shape[axis] != 1]
+        if any(size != sizes[0] for size in sizes[1:]):
             got = ", ".join(str(list(shape)) for shape in shapes)
             raise ShapeError(subject, got=got, need=f"sizes equal or 1 on axis {axis}")
-        result.append(sizes.pop() if sizes else 1)
+        result.append(sizes[0] if sizes else 1)
     return tuple(result)
 
 
@@ -202,7 +203,8 @@ class TensorSpec(Hashed):
         try:
             return self._hash
         except AttributeError:
-            value = hash((self.shape, self.dtype, self.layout, self.device))
+            # What sizes follow from is no part of it: that two specs are equal is asked beside it.
+            value = hash((tuple([plain(dim) for dim in self.shape]), self.dtype, self.layout, self.device))
             object.__setattr__(self, "_hash", value)
             return value
 
@@ -234,7 +236,7 @@ class TensorSpec(Hashed):
     def __str__(self) -> str:
         suffix = "" if self.layout is Layout.NHWC else f":{self.layout}"
         suffix += "" if self.device == CPU else f"@{self.device}"
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]{suffix}"
+        return f"{self.dtype.name}[{', '.join([str(plain(size)) for size in self.shape])}]{suffix}"
 
 
 # Of operands, optional ones among them.

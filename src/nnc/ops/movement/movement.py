@@ -193,7 +193,7 @@ def slice_axis(x: T, axis: int, start: int, stop: int, step: int = 1) -> T:
         raise AttributeValueError("slice", got=f"step {step}", need="step ≥ 1", fix="flip() the axis")
     if not 0 <= start <= stop <= size:
         raise ShapeError("slice", got=f"{start}:{stop} on axis {axis} of {x.spec}", need=f"0 ≤ start ≤ stop ≤ {size}")
-    count = len(range(start, stop, step))
+    count = -(-(stop - start) // step)
     spec = replace(x.spec, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
     strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
     return x.alias(spec, x.offset + start * x.strides[axis], strides)

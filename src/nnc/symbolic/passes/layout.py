@@ -327,7 +327,10 @@ def common_sizes(first: Shape, other: Shape) -> tuple[list[int], list[range], li
     ([2, 3, 4, 5], [range(0, 1), range(1, 3), range(3, 4)], [range(0, 1), range(1, 2), range(2, 3), range(3, 4)])
     """
     ends = [[1, *accumulate(shape, operator.mul)] for shape in (first, other)]
-    cuts = sorted({*ends[0], *ends[1]})
+    cuts: list[int] = []
+    for cut in sorted((*ends[0], *ends[1])):
+        if not cuts or cuts[-1] != cut:
+            cuts.append(cut)
     if 0 in cuts or ends[0][-1] != ends[1][-1] or any(large % small for small, large in pairwise(cuts)):
         return None
     axes = [[range(cuts.index(begin), cuts.index(end)) for begin, end in pairwise(row)] for row in ends]

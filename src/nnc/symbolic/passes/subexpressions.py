@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from nnc.arguments import checked
+from nnc.core.values.sizes import comparing_sizes
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.records import ExecSymbol, TensorKey
@@ -23,7 +24,9 @@ def eliminate_common(graph: SymbolicGraph, outputs: Iterable[Symbol]) -> int:
         record = graph.execs[key]
         if not record.optimize or any(graph.root(output) != output for output in record.outputs):
             continue
-        earlier = first.setdefault((record.command, tuple(_place(graph, tensor) for tensor in record.inputs)), record)
+        with comparing_sizes():
+            place = (record.command, tuple(_place(graph, tensor) for tensor in record.inputs))
+            earlier = first.setdefault(place, record)
         if earlier is not record:
             for old, new in zip(record.outputs, earlier.outputs, strict=True):
                 redirect(graph, old, new)
