@@ -352,6 +352,21 @@ class SymbolicGraph(ReadableGraph):
         made = result.graft(self, order, self.tensors, tensors)
         return Duplicate(result, tensors, dict(zip(order, made, strict=True)))
 
+    def renewed(self, tensors: Mapping[TensorKey, TensorSymbol], execs: Mapping[ExecKey, ExecSymbol]) -> SymbolicGraph:
+        """A copy with the same keys, to be changed on its own, and these records in the place of some.
+
+        They have the aliases, inputs and outputs of the old ones, or such as make the same edges.
+        """
+        result = SymbolicGraph(self.name)
+        result.execs, result.tensors = self.execs.copy(), self.tensors.copy()
+        result._writers = {root: [*keys] for root, keys in self._writers.items()}
+        result._readers = {root: {**keys} for root, keys in self._readers.items()}
+        for tensor, symbol in tensors.items():
+            result.tensors.replace(tensor, symbol)
+        for key, record in execs.items():
+            result.execs.replace_node(key, record)
+        return result
+
     def graft(
         self,
         source: SymbolicGraph,

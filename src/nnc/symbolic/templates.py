@@ -1,0 +1,97 @@
+"""Graphs for many sizes: one that was built with sizes that remember where they come from, made for others.
+
+    trace = SizeTrace();  n = trace.read(8)
+    ...                               a graph of specs with n in them, passes and all
+    template = GraphTemplate(graph, trace.close())
+    template.at((9,))                 the graph that the same steps build for 9; None where they take another way
+
+Every comparison on the way is a guard (`nnc.core.values.sizes`), so what comes of it is what would be built anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from nnc.classes import dataclass
+from nnc.core.values.derived import Known
+from nnc.core.values.sizes import size_of
+from nnc.core.values.spec import TensorSpec
+from nnc.symbolic.ir import Body, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphTemplate:
+    """A graph, and which of its records have sizes in them that are computed anew."""
+
+    graph: SymbolicGraph
+    tensors: Mapping[TensorKey, TensorSymbol]
+    execs: Mapping[ExecKey, ExecSymbol]
+
+    @classmethod
+    def of(cls, graph: SymbolicGraph) -> GraphTemplate:
+        """Of a graph whose trace is closed. The graph is not changed any more."""
+        tensors = {key: record for key, record in graph.tensors.items() if depends(record)}
+        return cls(graph, tensors, {key: record for key, record in graph.execs.items() if depends(record.command)})
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it is the same at all sizes."""
+        return not self.tensors and not self.execs
+
+    def at(self, numbers: Sequence[Known]) -> SymbolicGraph:
+        """The graph with these numbers, by their places in the trace; its keys are those of the template."""
+        renewal = Renewal(numbers)
+        execs = {key: replace(record, command=renewal.of(record.command)) for key, record in self.execs.items()}
+        return self.graph.renewed({key: renewal.tensor(record) for key, record in self.tensors.items()}, execs)
+
+
+def depends(value: object) -> bool:
+    """Whether there is a size in a value, or in what it is made of, that remembers where it comes from."""
+    if size_of(value) is not None:
+        return True
+    if isinstance(value, tuple | list | frozenset):
+        return any(map(depends, value))
+    if isinstance(value, SymbolicGraph):
+        return not GraphTemplate.of(value).is_fixed
+    if dataclasses.is_dataclass(value):
+        return any(depends(getattr(value, each.name)) for each in dataclasses.fields(value))
+    return False
+
+
+class Renewal:
+    """Values with other numbers in the place of sizes; what has none stays as it is."""
+
+    def __init__(self, numbers: Sequence[Known]) -> None:
+        self._numbers = numbers
+        self._specs: dict[int, TensorSpec] = {}
+
+    def of(self, value: T) -> T:
+        """The value with these numbers."""
+        size, kind = size_of(value), type(value)
+        if size is not None:
+            return self._numbers[size.place]  # type: ignore[return-value]  # which stands where a number is expected
+        if kind is tuple or kind is list or kind is frozenset:
+            return kind([self.of(each) for each in value])  # type: ignore[call-arg, attr-defined]  # a collection
+        if kind is Body:
+            return self._body(value)  # type: ignore[arg-type, return-value]
+        if dataclasses.is_dataclass(value) and depends(value):
+            parts = {each.name: self.of(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
+            return kind(**parts)
+        return value
+
+    def tensor(self, record: TensorSymbol) -> TensorSymbol:
+        """A symbol; symbols of one spec have one here too."""
+        spec = self._specs.get(id(record.spec))
+        if spec is None:
+            spec = self._specs[id(record.spec)] = self.of(record.spec)
+        return TensorSymbol(spec, record.name, self.of(record.alias), record.origin, record.fill)
+
+    def _body(self, body: Body) -> Body:
+        graph = GraphTemplate.of(body.graph).at(self._numbers)
+        return Body(graph, body.parameters, body.results)
