@@ -17,14 +17,15 @@ import numpy as np
 import onnx
 from nnc.classes import dataclass
 from nnc.core.values.dtype import DTYPES, dtype_of
-from nnc.core.values.spec import TensorSpec
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.attributes import check_attributes
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
-from nnc.onnx.node import FOLDED_RESULT, Array, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
+from nnc.onnx.node import FOLDED_RESULT, Array, Elements, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.onnx.node_order import check_unique, ordered
 from nnc.onnx.node_values import NodeInputs, OnnxValue
+from nnc.onnx.size_elements import has_sizes, settled, sizes_made
 from nnc.symbolic import Symbol, SymbolicGraph
 
 # Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
@@ -49,7 +50,8 @@ class OnnxImporter:
     """Builds `graph`. `weights` are the initializers that became inputs, `constants` all others that did.
 
     `branches` counts those around the node at hand, `again` the nodes that are not written out in the file: those of
-    functions, and of bodies after the first time. `folded` are bytes that were computed while building.
+    functions, and of bodies after the first time. `folded` are bytes that were computed while building. Of the
+    `constants` some are `computed` of sizes that remember where they come from, and such sizes made `decisions`.
     """
 
     file: OnnxFile
@@ -59,6 +61,8 @@ class OnnxImporter:
     source: Source | None = None
     weights: dict[str, tuple[Symbol, Array]] = field(default_factory=dict)
     constants: dict[Symbol, Array] = field(default_factory=dict)
+    computed: dict[Symbol, Elements] = field(default_factory=dict)
+    decisions: list[tuple[Elements, bool]] = field(default_factory=list)
     again: int = 0
     folded: int = 0
     branches: int = 0
@@ -79,7 +83,7 @@ class OnnxImporter:
 
     def _outer(self, value: OnnxValue) -> Symbol:
         if value.symbol is None:
-            array, spec = value.array, value.spec
+            array, spec = None if value.array is None else settled(value.array), value.spec
             if array is None or spec is None:
                 got = "a sequence or text" if array is None else f"elements of type {array.dtype}"
                 raise DTypeError("onnx", got=got, need="a tensor of " + " ".join(entry.name for entry in DTYPES))
@@ -126,9 +130,13 @@ class OnnxImporter:
             self._tensors[id(message)] = (message, OnnxValue(self.file.array(message), weight=name))
         return self._tensors[id(message)][1]
 
-    def identities(self) -> dict[Symbol, int]:
-        """Of the symbols of the file's tensors: the identity of their message."""
-        return {entry.symbol: place for place, (_, entry) in self._tensors.items() if entry.symbol is not None}
+    def messages(self) -> dict[Symbol, onnx.TensorProto]:
+        """Of the symbols of the file's tensors: their messages."""
+        return {entry.symbol: message for message, entry in self._tensors.values() if entry.symbol is not None}
+
+    def bound(self) -> dict[Symbol, Array]:
+        """All weights and constants by their symbols."""
+        return dict(self.weights.values()) | self.constants
 
     def execute(self, nodes: Iterable[OnnxNode], scope: dict[str, OnnxValue]) -> None:
         """Node after node; what they write goes into `scope`."""
@@ -178,7 +186,11 @@ class OnnxImporter:
         given = NodeInputs.of(node, inputs)
         if row.build is None and not given.is_known:
             raise Unknown(given.sources, f"{node.label}, whose result depends on values", whole=True)
-        if given.is_known and self._is_folded(row, given):
+        if given.has_sizes:
+            if given.is_known and (sizes := sizes_made(node, given.known)) is not None:
+                return [OnnxValue(sizes, sources=given.sources)]
+            given = given.settled(row.sizes)
+        if given.is_known and not given.has_sizes and self._is_folded(row, given):
             folded = self._fold(node, row, given.known)
             if folded is not None:
                 self._count_folded(node, given, folded)
@@ -186,7 +198,9 @@ class OnnxImporter:
         if any(entry is not None and entry.array is not None and entry.spec is None for entry in given.inputs):
             raise self._strange(node, [entry for entry in given.inputs if entry is not None])
         assert row.build is not None
-        operands = tuple(None if entry is None else self.operand(entry) for entry in given.inputs)
+        operands = tuple(
+            None if entry is None or has_sizes(entry.array) else self.operand(entry) for entry in given.inputs
+        )
         call = NodeCall(node, operands, given.known, given.sources_of_each, _Symbols(self))
         built = row.build(call)
         results = built if isinstance(built, tuple) else (built,)
@@ -330,6 +344,19 @@ class _Symbols:
         """An input bound to these elements."""
         return self.importer.constant(value)
 
+    def computed(self, elements: Elements, shape: Shape) -> Operand:
+        """An input bound to these elements, and to others at other sizes."""
+        importer, array = self.importer, elements.array()
+        symbol = importer.outermost.input(TensorSpec(shape, dtype_of(array.dtype)))
+        importer.constants[symbol], importer.computed[symbol] = array, elements
+        return importer.operand(OnnxValue(symbol=symbol))
+
+    def decided(self, elements: Elements) -> bool:
+        """What other sizes have to decide alike."""
+        outcome = bool(elements.array())
+        self.importer.decisions.append((elements, outcome))
+        return outcome
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sizes:
@@ -341,6 +368,14 @@ class _Sizes:
         """An input like it."""
         return self.graph.input(TensorSpec(value.shape, dtype_of(value.dtype)))
 
+    def computed(self, elements: Elements, shape: Shape) -> Operand:
+        """An input like it."""
+        return self.constant(elements.array())
+
+    def decided(self, elements: Elements) -> bool:
+        """At the sizes at hand."""
+        return bool(elements.array())
+
 
 class _Arrays:
     """Calls on known arrays, run at once by the reference backend."""
@@ -351,6 +386,14 @@ class _Arrays:
     def constant(self, value: Array) -> Operand:
         """A value that is not recorded."""
         return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape))
+
+    def computed(self, elements: Elements, shape: Shape) -> Operand:
+        """The same of these elements."""
+        return self.constant(elements.array())
+
+    def decided(self, elements: Elements) -> bool:
+        """At the sizes at hand."""
+        return bool(elements.array())
 
 
 def decode_default(attribute: onnx.AttributeProto) -> object:

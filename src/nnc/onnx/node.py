@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import onnx
 from nnc.classes import dataclass
+from nnc.core.values.sizes import plain, size_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError, IndexRangeError
 from nnc.ops.arithmetic import ArithmeticOperand
@@ -47,11 +48,36 @@ class OnnxNode:
         return value if isinstance(value, int) else default
 
 
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """`function(*numbers)`: elements that follow from numbers, some of which may be sizes of a graph in the making."""
+
+    function: Callable[..., Array]
+    numbers: tuple[float, ...]
+    kind: np.dtype[Any] | None = None
+
+    @property
+    def are_open(self) -> bool:
+        """Whether other sizes give others."""
+        return any(size_of(number) is not None for number in self.numbers)
+
+    def array(self) -> Array:
+        """The elements at the sizes at hand."""
+        array = self.function(*[plain(number) for number in self.numbers])
+        return array if self.kind is None else array.astype(self.kind)
+
+
 class World(Protocol):
     """Where a call happens: symbols of a graph, or arrays that are known."""
 
     def constant(self, value: Array) -> ArithmeticOperand:
         """An operand with these elements."""
+
+    def computed(self, elements: Elements, shape: Shape) -> ArithmeticOperand:
+        """An operand whose elements follow from sizes that remember where they come from."""
+
+    def decided(self, elements: Elements) -> bool:
+        """Whether an element that follows from such sizes is true."""
 
 
 class Unknown(Exception):  # noqa: N818  # no error: the importer asks for the value of what it depends on
@@ -100,9 +126,9 @@ class NodeCall:
 
     def static(self, position: int) -> Array | None:
         """The elements of an operand that acts as a shape or an option; None where it is left out."""
-        if self.maybe(position) is None:
+        value = self.known[position] if position < len(self) else None
+        if value is None and self.maybe(position) is None:
             return None
-        value = self.known[position]
         if value is None:
             raise Unknown(self.sources[position], f"input {position} of {self.node.label}")
         return value
@@ -110,7 +136,7 @@ class NodeCall:
     def integers_at(self, position: int) -> Shape | None:
         """The same as a tuple of integers."""
         value = self.static(position)
-        return None if value is None else tuple(int(entry) for entry in value.reshape(-1).tolist())
+        return None if value is None else tuple(whole(entry) for entry in value.reshape(-1).tolist())
 
     def wants(self, position: int) -> bool:
         """Whether somebody may read output `position`."""
@@ -163,6 +189,23 @@ class NodeCall:
         array = np.asarray(value)
         return self.world.constant(array if like is None else array.astype(like.dtype.numpy))
 
+    def computed(
+        self, function: Callable[..., Array], *numbers: float, shape: Shape, like: TensorSpec | None = None
+    ) -> ArithmeticOperand:
+        """An operand with the elements `function(*numbers)`, of this shape, and of the type of `like`.
+
+        Graphs of other sizes ask the function again, so it keeps no operand.
+        """
+        elements = Elements(function, numbers, None if like is None else like.dtype.numpy)
+        if elements.are_open:
+            return self.world.computed(elements, shape)
+        return self.world.constant(elements.array())
+
+    def decided(self, function: Callable[..., Array], *numbers: float) -> bool:
+        """Whether the element `function(*numbers)` is true; graphs of other sizes ask again."""
+        elements = Elements(function, numbers)
+        return self.world.decided(elements) if elements.are_open else bool(elements.array())
+
     def refuse(self, reason: str) -> BackendError:
         """The error of a row that does not serve the node."""
         return BackendError(self.node.label, got=reason, need="what nnc.onnx supports", fix="see docs/onnx.md")
@@ -182,6 +225,7 @@ class OnnxRow:
 
     A row that `moves` looks at no element of its operands. A row without `build` has results that no plan can foresee,
     such as those whose size depends on data: its inputs must be known. `most` are the shapes that they have at most.
+    The operands `sizes` act as shapes: `build` asks for their elements alone.
     One that is `late` stays in the graph, where passes look for it, though its inputs are known.
     """
 
@@ -190,6 +234,12 @@ class OnnxRow:
     moves: bool = False
     most: Callable[..., tuple[Shape, ...]] | None = None
     late: bool = False
+    sizes: tuple[int, ...] = ()
+
+
+def whole(value: float) -> int:
+    """The value as an integer; sizes are some already."""
+    return value if isinstance(value, int) else int(value)
 
 
 def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:

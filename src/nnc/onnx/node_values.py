@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.onnx.file import TWINS
 from nnc.onnx.node import Array, OnnxNode, Unknown
+from nnc.onnx.size_elements import has_sizes, kind_of, settled
 from nnc.symbolic import Symbol
 
 # What elements stand for that are no tensor of ours: text, or maps.
@@ -37,6 +38,8 @@ class OnnxValue:
         """Shape and element type; None for what is no tensor of ours."""
         if self.symbol is not None:
             return self.symbol.spec
+        if self.array is not None and has_sizes(self.array):
+            return TensorSpec(self.array.shape, dtype_of(kind_of(self.array)))
         if self.array is None or self.array.dtype not in TWINS:
             return None
         return TensorSpec(self.array.shape, dtype_of(self.array.dtype))
@@ -56,6 +59,22 @@ class NodeInputs:
         meant = tuple(entry if entry is None or entry.meaning is None else _meant(node, entry) for entry in inputs)
         known = tuple(None if entry is None else entry.array for entry in meant)
         return cls(meant, known, tuple(frozenset() if entry is None else entry.sources for entry in meant))
+
+    def settled(self, sizes: Collection[int]) -> NodeInputs:
+        """With numbers in the place of sizes, but for these operands."""
+        inputs = tuple(
+            entry
+            if entry is None or entry.array is None or place in sizes or not has_sizes(entry.array)
+            else OnnxValue(settled(entry.array), sources=entry.sources)
+            for place, entry in enumerate(self.inputs)
+        )
+        known = tuple(None if entry is None else entry.array for entry in inputs)
+        return NodeInputs(inputs, known, self.sources_of_each)
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether some elements are sizes that remember where they come from."""
+        return any(has_sizes(array) for array in self.known)
 
     @property
     def sources(self) -> frozenset[str]:

@@ -8,7 +8,7 @@ from nnc.onnx.rows.convolutions import products, sampling, window
 from nnc.onnx.rows.elementwise import elementwise
 from nnc.onnx.rows.indexing import indexing
 from nnc.onnx.rows.learning import learning, text, trees
-from nnc.onnx.rows.movement import shape
+from nnc.onnx.rows.movement import resize, shape
 from nnc.onnx.rows.normalization import normalization
 from nnc.onnx.rows.optimizer import training
 from nnc.onnx.rows.products import spectra
@@ -28,6 +28,7 @@ ROWS: dict[str, OnnxRow] = {
     **random.ROWS,
     **recurrent.ROWS,
     **reduction.ROWS,
+    **resize.ROWS,
     **sampling.ROWS,
     **shape.ROWS,
     **spectra.ROWS,

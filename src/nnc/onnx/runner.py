@@ -21,9 +21,10 @@ from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import dtype_of
-from nnc.core.values.spec import TensorSpec
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import BackendError, FormatError, MemoryLimitError, ShapeError, UsageError
+from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
+from nnc.onnx.drafts import Draft, DraftTemplates, Opening
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode
@@ -148,6 +149,7 @@ class OnnxModel:
     _arena: Arena = field(default_factory=lambda: Arena(0))
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _outputs: tuple[str, ...] = ()
+    _templates: DraftTemplates = field(default_factory=DraftTemplates)
 
     def __post_init__(self) -> None:
         self._outputs = tuple(entry.name for entry in self.file.graph.output)
@@ -204,7 +206,7 @@ class OnnxModel:
             computed = twin.run(arrays).values()
             results.append([entry for entry in computed if isinstance(entry, np.ndarray) and entry.dtype.kind == "f"])
         importer, inputs, outputs = self._import(arrays, frozenset(twin.by_value))
-        graph, bound = importer.graph, dict(importer.weights.values()) | importer.constants
+        graph, bound = importer.graph, importer.bound()
         wanted = tuple(dict.fromkeys(_symbols(outputs)))
         simplify(graph, wanted, tuple(entry for entry in self.passes if entry is not Pass.GROUPS), backend=self.backend)
         weights = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
@@ -433,8 +435,9 @@ class OnnxModel:
         return OnnxModel(file, {}, self.backend, self.passes, self.quantize, _arena=arena, _depth=self._depth + 1)
 
     def _import(
-        self, arrays: Mapping[str, object], known: frozenset[str]
+        self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
     ) -> tuple[OnnxImporter, dict[str, Symbol], list[OnnxValue]]:
+        """The graph for inputs like these, of other `shapes` where some are given."""
         importer = OnnxImporter(self.file, ROWS, SPECIALS)
         scope: dict[str, OnnxValue] = {}
         inputs: dict[str, Symbol] = {}
@@ -444,19 +447,41 @@ class OnnxModel:
                 scope[name] = _known(given, sources)
             else:
                 assert isinstance(given, np.ndarray)
-                spec = TensorSpec(given.shape, dtype_of(given.dtype))
+                spec = TensorSpec(given.shape if shapes is None else shapes[name], dtype_of(given.dtype))
                 inputs[name] = importer.graph.input(spec, name)
                 scope[name] = OnnxValue(symbol=inputs[name], sources=sources)
         return importer, inputs, importer.run(self.file.graph, scope)
 
     @RareCollections()
     def _build(self, arrays: Mapping[str, object], known: frozenset[str]) -> OnnxProgram:
-        importer, inputs, outputs = self._import(arrays, known)
+        shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
+        kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
+        draft = self._templates.find(kind, shapes)
+        if draft is None and (opening := self._templates.opening(kind, shapes)) is not None:
+            draft = self._opened(arrays, known, kind, opening)
+        return self._finished(self._drafted(arrays, known) if draft is None else draft)
+
+    def _opened(
+        self, arrays: Mapping[str, object], known: frozenset[str], kind: Hashable, opening: Opening
+    ) -> Draft | None:
+        """The draft for open axes, which is kept for other sizes; None where these sizes are refused."""
+        try:
+            template = opening.template(self._drafted(arrays, known, opening.shapes))
+        except (NncError, Unknown):
+            # What is wrong with the sizes is told where they are plain ones.
+            return None
+        finally:
+            opening.trace.close()
+        self._templates.keep(kind, template)
+        return template.at({name: arrays[name].shape for name in opening.shapes})  # type: ignore[attr-defined]
+
+    def _drafted(
+        self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
+    ) -> Draft:
+        """Import and passes."""
+        importer, inputs, outputs = self._import(arrays, known, shapes)
         wanted = tuple(dict.fromkeys(_symbols(outputs)))
-        if not wanted:
-            return OnnxProgram(None, {}, tuple(outputs))
-        graph = importer.graph
-        bound = dict(importer.weights.values()) | importer.constants
+        graph, bound = importer.graph, importer.bound()
         if self.passes and (self.quantize or _has_integers(graph)):
             ungrouped = tuple(entry for entry in self.passes if entry is not Pass.GROUPS)
             simplify(graph, wanted, ungrouped, backend=self.backend)
@@ -465,32 +490,40 @@ class OnnxModel:
                 quantize_products(graph, bound, self.quantize, self.backend)
         else:
             simplify(graph, wanted, self.passes)
-        early = bound if _is_done_beforehand(graph, bound) else {}
-        before = precompute(graph, early, wanted)
+        is_early = _is_done_beforehand(graph, bound)
+        before = precompute(graph, bound if is_early else {}, wanted)
         simplify(graph, wanted, self.passes)
+        return Draft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
+
+    def _finished(self, draft: Draft) -> OnnxProgram:
+        """What sizes decide, and the program."""
+        graph, wanted, inputs = draft.graph, draft.wanted, draft.inputs
+        if not wanted:
+            return OnnxProgram(None, {}, draft.outputs)
         if self.passes:
             part_batch(graph, wanted, inputs.values())
-        fixed = (*early, *before.results)
+        fixed = (*draft.early, *draft.before.results)
         assign_blocks(graph, wanted, fixed, self.backend)
-        before = before.followed_by(precompute(graph, fixed, wanted))
-        tensors = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
+        before = draft.before.followed_by(precompute(graph, fixed, wanted))
         roots = {graph.root(symbol.key) for symbol in wanted}
-        made = [entry for entry in before.results if _is_read(graph, entry) or entry.key in roots]
-        held = making = sum(entry.storage.nbytes for entry in tensors.values())
-        own: dict[Symbol, Tensor] = {}
+
+        def is_used(symbol: Symbol) -> bool:
+            return _is_read(graph, symbol) or symbol.key in roots
+
+        held = making = draft.nbytes
+        own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
         if made:
-            identities, shared = importer.identities(), self.file.weights
-            names = {symbol: shared.name(array, identities.get(symbol, 0)) for symbol, array in bound.items()}
-            own, anew = shared.made(before, tensors, names, made)
+            own, anew = self.file.weights.made(before, draft.tensors, draft.name, made)
             making += anew
-        reads = {entry: tensor for entry, tensor in tensors.items() if _is_read(graph, entry) or entry.key in roots}
-        del importer, bound, tensors  # what is not read by now goes before code is made
+        bound = (Symbol(graph, key) for key in draft.bound)
+        reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
+        draft.importer = None  # what is not read by now goes before code is made
         compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
-        used = {name: operand for name, operand in inputs.items() if _is_read(graph, operand) or operand.key in roots}
+        used = {name: operand for name, operand in inputs.items() if is_used(operand)}
         nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
         making += compiled.memory().making
-        return OnnxProgram(compiled, used, tuple(outputs), nbytes, making, wanted)
+        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted)
 
 
 @checked
@@ -595,6 +628,13 @@ def _signature(value: object, *, by_value: bool) -> object:
         return value.shape, value.dtype
     content = tuple(value.reshape(-1).tolist()) if value.dtype.kind in "OSU" else value.tobytes()
     return value.shape, value.dtype, content
+
+
+def _kind(value: object, *, by_value: bool) -> object:
+    """What is the same at all sizes of an input: its type and how many axes it has; all of one that is an option."""
+    if by_value or not isinstance(value, np.ndarray):
+        return _signature(value, by_value=by_value)
+    return value.ndim, value.dtype
 
 
 def _symbols(values: Sequence[OnnxValue]) -> list[Symbol]:

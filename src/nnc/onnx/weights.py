@@ -5,7 +5,7 @@ A value has a name: that of a tensor of the file, of the bytes of a constant, or
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from hashlib import blake2b
 from typing import Any
@@ -54,12 +54,12 @@ class SharedWeights:
     def made(
         self,
         before: Beforehand,
-        given: Mapping[Symbol, Tensor],
-        names: Mapping[Symbol, str],
+        given: Callable[[Collection[Symbol]], Mapping[Symbol, Tensor]],
+        name: Callable[[Symbol], str],
         wanted: Collection[Symbol],
     ) -> tuple[dict[Symbol, Tensor], int]:
         """The `wanted` results of weights, computed where nobody holds them; bytes that were there to make them."""
-        known = {inner.key: names[symbol] for symbol, inner in before.parameters.items()}
+        known = {inner.key: name(symbol) for symbol, inner in before.parameters.items()}
         named = value_names(before.graph, known)
         places = {symbol: named[before.graph.root(before.results[symbol].key)] for symbol in wanted}
         kept = {symbol: tensor for symbol, place in places.items() if (tensor := self._tensors.get(place)) is not None}
@@ -68,7 +68,8 @@ class SharedWeights:
             return kept, 0
         bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
         prune(before.graph, tuple(bind))
-        read = {inner: given[symbol] for symbol, inner in before.parameters.items()}
+        tensors = given(before.parameters)
+        read = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
         # Once, and each of other shapes: not worth native code.
         folding = compile(before.graph, tuple(bind), given=read, bind=bind, backend="reference")
         folding.run()

@@ -19,6 +19,7 @@ from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.rows.control.loops import UNROLLED, repeated, scan_of
 from nnc.onnx.rows.control.operands import Inputs, axis_numbers, items_of, known_integer, place_among, value_at
 from nnc.onnx.rows.learning.learning import labels_of
+from nnc.onnx.size_elements import array_of_sizes
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096
@@ -57,11 +58,11 @@ def _first(inputs: Inputs, node: OnnxNode) -> OnnxValue:
 def _shape(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
     shape = _dimensions(_first(inputs, node), node)
     end = node.integer("end", len(shape))
-    return [OnnxValue(np.array(shape[node.integer("start", 0) : end], np.int64))]
+    return [OnnxValue(array_of_sizes(shape[node.integer("start", 0) : end]))]
 
 
 def _size(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) -> Sequence[OnnxValue]:
-    return [OnnxValue(np.array(int(np.prod(_dimensions(_first(inputs, node), node), dtype=object)), np.int64))]
+    return [OnnxValue(array_of_sizes([math.prod(_dimensions(_first(inputs, node), node))]).reshape(()))]
 
 
 def _graph(node: OnnxNode, name: str) -> onnx.GraphProto:

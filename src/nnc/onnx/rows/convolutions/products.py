@@ -7,7 +7,7 @@ from string import ascii_letters
 
 from nnc import ops
 from nnc.core.values.spec import Shape
-from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
+from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, pads_of, window_of
 from nnc.ops.convolutions.window import Window
 
@@ -28,13 +28,13 @@ def matmul(a: Operand, b: Operand) -> Operand:
     return ops.reshape(y, shape) if left or right else y
 
 
-def along(call: NodeCall, x: Operand, axis: int, matrix: Array) -> Operand:
+def along(x: Operand, axis: int, matrix: Operand) -> Operand:
     """y[…, m, …] = sum_k x[…, k, …] * matrix[k, m] along an axis."""
     order = [operand for operand in range(x.spec.rank) if operand != axis] + [axis]
     inverse = tuple(order.index(operand) for operand in range(x.spec.rank))
     moved = ops.transpose(x, tuple(order))
     rows = ops.reshape(moved, (moved.spec.elements // max(x.shape[axis], 1), x.shape[axis]))
-    y = matmul(rows, call.constant(matrix, x.spec))
+    y = matmul(rows, matrix)
     return ops.transpose(ops.reshape(y, (*moved.shape[:-1], matrix.shape[1])), inverse)
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
 from nnc import ops
-from nnc.core.values.dtype import F32
 from nnc.core.values.spec import Shape, broadcast_shapes
 from nnc.errors import ShapeError
 from nnc.onnx.file import array_of, dtype_named
 from nnc.onnx.node import FOLDED_RESULT, Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
-from nnc.onnx.rows.convolutions.products import along
-
-# Elements of the table that a Resize is, per axis.
-MOST_WEIGHTS = 1 << 27
+from nnc.onnx.size_elements import kind_of
 
 
 def _reshape(call: NodeCall) -> Results:
@@ -100,7 +98,7 @@ def _split(call: NodeCall) -> Results:
             raise call.refuse(f"num_outputs {call.integer('num_outputs')} for {count} outputs")
         each = -(-x.shape[axis] // count)
         sizes = tuple(min(each, x.shape[axis] - each * part) for part in range(count))
-    ends = np.cumsum(sizes).tolist()
+    ends = accumulate(sizes)
     return tuple(ops.slice_axis(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
 
 
@@ -201,15 +199,29 @@ def _range(call: NodeCall) -> Results:
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
     if count > 1 << 28:
         raise ShapeError(call.node.label, got=f"{count} elements", need="at most 2^28")
-    return call.constant((start.item() + np.arange(count) * delta.item()).astype(start.dtype))
+    elements = partial(_counted, kind_of(start))
+    return call.computed(elements, start.item(), delta.item(), count, shape=(count,))
+
+
+def _counted(kind: np.dtype[np.generic], start: float, delta: float, count: int) -> Array:
+    """start, start + delta, start + 2 · delta, …"""
+    return (start + np.arange(count) * delta).astype(kind)
 
 
 def _trilu(call: NodeCall) -> Results:
     x, shift = call[0], call.integers_at(1) if len(call) > 1 else None
     k = shift[0] if shift else 0
     rows, columns = x.shape[-2:]
-    keep = np.tri(rows, columns, k - 1, bool) == False if call.integer("upper", 1) else np.tri(rows, columns, k, bool)  # noqa: E712
-    return ops.where(call.constant(keep), x, ops.fill_like(x, 0.0))
+    keep = call.computed(_upper if call.integer("upper", 1) else _lower, rows, columns, k, shape=(rows, columns))
+    return ops.where(keep, x, ops.fill_like(x, 0.0))
+
+
+def _upper(rows: int, columns: int, shift: int) -> Array:
+    return ~np.tri(rows, columns, shift - 1, bool)
+
+
+def _lower(rows: int, columns: int, shift: int) -> Array:
+    return np.tri(rows, columns, shift, bool)
 
 
 def _eye(call: NodeCall) -> Results:
@@ -217,136 +229,6 @@ def _eye(call: NodeCall) -> Results:
     kind = dtype_named(call.integer("dtype")) if call.has("dtype") else x.spec.dtype
     rows, columns = x.shape
     return call.constant(np.eye(rows, columns, call.integer("k", 0)).astype(kind.numpy))
-
-
-# ---- resize: y = m_0 · x · m_1 …, a matrix of weights per axis
-
-
-def _resize(call: NodeCall) -> Results:
-    x = call[0]
-    axes = call.integers("axes", tuple(range(x.spec.rank)))
-    sizes, scales = _targets(call, axes)
-    mode = call.text("mode", "nearest")
-    roi = call.static(1) if call.node.opset >= 11 and len(call) > 2 else None
-    kind, y = x.spec.dtype, x
-    if not kind.is_float:
-        y = ops.cast(y, F32)
-    outside = None
-    for place, axis in enumerate(axes):
-        axis %= x.spec.rank
-        size, target, scale = x.shape[axis], sizes[place], scales[place]
-        if (size, scale) == (target, 1.0) and call.text("coordinate_transformation_mode", "") != "tf_crop_and_resize":
-            continue
-        region = (0.0, 1.0)
-        if roi is not None and roi.size:
-            half = roi.size // 2
-            region = (float(roi[place]), float(roi[half + place]))
-        positions = _positions(call, size, target, scale, region)
-        y = _resampled(call, y, axis, _weights(call, mode, size, positions, scale))
-        beyond = (positions < 0) | (positions > size - 1)
-        if call.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and beyond.any():
-            mask = beyond.reshape([-1 if operand == axis else 1 for operand in range(x.spec.rank)])
-            outside = mask if outside is None else outside | mask
-    if outside is not None:
-        filled = ops.fill_like(y, call.real("extrapolation_value", 0.0))
-        y = ops.where(call.constant(np.broadcast_to(outside, y.shape)), filled, y)
-    return y if kind.is_float else ops.cast(ops.round(y) if mode != "nearest" else y, kind)
-
-
-def _targets(call: NodeCall, axes: Shape) -> tuple[list[int], list[float]]:
-    """Sizes and scales per axis, one of which the node gives."""
-    x = call[0]
-    first = 1 if call.node.op == "Upsample" or call.node.opset < 11 else 2
-    given = call.node.attributes.get("scales") if call.node.op == "Upsample" and call.node.opset < 9 else None
-    scales = np.asarray(given) if given is not None else call.static(first)
-    before = [x.shape[axis] for axis in axes]
-    if scales is not None and scales.size:
-        # The product in f32, as scales are: 10 rows times 0.7 are 7, where 10 * f64(f32(0.7)) is a little less.
-        sizes = [math.floor(np.float32(size) * factor) for size, factor in zip(before, scales.ravel(), strict=True)]
-        return sizes, [float(operand) for operand in scales.ravel()]
-    wanted = call.integers_at(3)
-    assert wanted is not None
-    factors = [target / size for target, size in zip(wanted, before, strict=True)]
-    policy = call.text("keep_aspect_ratio_policy", "stretch")
-    if policy == "stretch":
-        return list(wanted), factors
-    factor = min(factors) if policy == "not_larger" else max(factors)
-    return [math.floor(size * factor + 0.5) for size in before], [factor] * len(before)
-
-
-def _positions(call: NodeCall, size: int, target: int, scale: float, region: tuple[float, float]) -> Array:
-    """Where each output element lies in x."""
-    if target * size > MOST_WEIGHTS:
-        raise call.refuse(f"an axis of {size} elements to {target}")
-    # In f32, as onnxruntime has it: of 10 elements to 7 the fourth lies at 4.5 and not a little behind it.
-    places, factor, half = np.arange(target, dtype=np.float32), np.float32(scale), np.float32(0.5)
-    mode = call.text("coordinate_transformation_mode", "asymmetric" if call.node.opset < 11 else "half_pixel")
-    if mode == "asymmetric":
-        return places / factor
-    if mode == "align_corners":
-        return places * ((size - 1) / (factor * size - 1)) if target > 1 else np.zeros(target)
-    if mode == "pytorch_half_pixel" and target <= 1:
-        return np.zeros(target) - 0.0
-    if mode == "tf_crop_and_resize":
-        start, end = region
-        if target > 1:
-            return start * (size - 1) + places * (end - start) * (size - 1) / (target - 1)
-        return np.array([0.5 * (start + end) * (size - 1)])
-    if mode == "half_pixel_symmetric":
-        exact = factor * size
-        centre = size / 2
-        return centre * (1 - target / exact) + (places + half) / factor - half
-    return (places + half) / factor - half
-
-
-def _weights(call: NodeCall, mode: str, size: int, positions: Array, scale: float) -> Array:
-    """weights[o, i]: what element i of x contributes to element o."""
-    positions = np.asarray(positions, np.float64)
-    if mode == "nearest":
-        index = np.clip(_nearest(call, positions), 0, size - 1).astype(np.int64)
-        return np.eye(size)[index]
-    cubic = mode == "cubic"
-    stretch = 1.0
-    if call.integer("antialias", 0) and scale < 1.0:
-        stretch = 1.0 / scale
-    reach = math.ceil((2 if cubic else 1) * stretch)
-    result = np.zeros((len(positions), size))
-    for row, position in enumerate(positions.tolist()):
-        base = math.floor(position)
-        places = np.arange(base - reach + 1, base + reach + 1)
-        distance = np.abs(position - places) / stretch
-        weights = _cubic(distance, call.real("cubic_coeff_a", -0.75)) if cubic else np.maximum(1.0 - distance, 0.0)
-        inside = (places >= 0) & (places < size)
-        if call.integer("exclude_outside", 0):
-            weights = np.where(inside, weights, 0.0)
-        if call.integer("exclude_outside", 0) or stretch > 1.0:
-            weights = weights / weights.sum()
-        np.add.at(result[row], np.clip(places, 0, size - 1), weights)
-    return result
-
-
-def _nearest(call: NodeCall, positions: Array) -> Array:
-    mode = call.text("nearest_mode", "floor" if call.node.opset < 11 else "round_prefer_floor")
-    if mode == "floor":
-        return np.asarray(np.floor(positions))
-    if mode == "ceil":
-        return np.asarray(np.ceil(positions))
-    return np.asarray(np.ceil(positions - 0.5) if mode == "round_prefer_floor" else np.floor(positions + 0.5))
-
-
-def _cubic(distance: Array, a: float) -> Array:
-    d = np.asarray(distance, np.float64)
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((d - 5) * d + 8) * d * a - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
-
-
-def _resampled(call: NodeCall, x: Operand, axis: int, weights: Array) -> Operand:
-    """Rows of `weights` times x along the axis; a choice of elements is one, without arithmetic."""
-    ones = (weights == 1.0).sum(1) == 1
-    if ones.all() and (weights.sum(1) == 1.0).all() and ((weights == 0) | (weights == 1)).all():
-        return ops.index_select(x, call.constant(weights.argmax(1).astype(np.int64)), axis)
-    return along(call, x, axis, np.ascontiguousarray(weights.T))
 
 
 def _center_crop_pad(call: NodeCall) -> Results:
@@ -380,25 +262,23 @@ def _reverse_sequence(call: NodeCall) -> Results:
 
 
 ROWS = {
-    "Reshape": OnnxRow(_reshape, moves=True),
+    "Reshape": OnnxRow(_reshape, moves=True, sizes=(1,)),
     "Flatten": OnnxRow(_flatten, moves=True),
     "Squeeze": OnnxRow(_squeeze, moves=True),
     "Unsqueeze": OnnxRow(_unsqueeze, moves=True),
     "Transpose": OnnxRow(_transpose, moves=True),
-    "Slice": OnnxRow(_slice, moves=True),
-    "Split": OnnxRow(_split, moves=True),
+    "Slice": OnnxRow(_slice, moves=True, sizes=(1, 2, 3, 4)),
+    "Split": OnnxRow(_split, moves=True, sizes=(1,)),
     "Concat": OnnxRow(_concat, moves=True),
-    "Expand": OnnxRow(_expand, moves=True),
-    "Tile": OnnxRow(_tile, moves=True),
-    "Pad": OnnxRow(_pad),
+    "Expand": OnnxRow(_expand, moves=True, sizes=(1,)),
+    "Tile": OnnxRow(_tile, moves=True, sizes=(1,)),
+    "Pad": OnnxRow(_pad, sizes=(1, 3)),
     "DepthToSpace": OnnxRow(_depth_to_space, moves=True),
     "SpaceToDepth": OnnxRow(_space_to_depth, moves=True),
-    "ConstantOfShape": OnnxRow(_constant_of_shape, _filled),
-    "Range": OnnxRow(_range),
+    "ConstantOfShape": OnnxRow(_constant_of_shape, _filled, sizes=(0,)),
+    "Range": OnnxRow(_range, sizes=(0, 1, 2)),
     "Trilu": OnnxRow(_trilu),
     "EyeLike": OnnxRow(_eye),
-    "Resize": OnnxRow(_resize),
-    "Upsample": OnnxRow(_resize),
-    "CenterCropPad": OnnxRow(_center_crop_pad),
+    "CenterCropPad": OnnxRow(_center_crop_pad, sizes=(1,)),
     "ReverseSequence": OnnxRow(_reverse_sequence),
 }

@@ -21,11 +21,12 @@ def transform(call: NodeCall, x: Operand, axis: int, length: int, *, inverse: bo
     scale = 1.0 / length if inverse else 1.0
     cosine, sine = np.cos(angle) * scale, np.sin(angle) * scale * (1.0 if inverse else -1.0)
     real = ops.slice_axis(x, last, 0, 1)
-    parts = [along(call, real, axis, cosine), along(call, real, axis, sine)]
+    cosines, sines = call.constant(cosine, x.spec), call.constant(sine, x.spec)
+    parts = [along(real, axis, cosines), along(real, axis, sines)]
     if x.shape[last] == 2:
         imaginary = ops.slice_axis(x, last, 1, 2)
-        parts[0] = parts[0] - along(call, imaginary, axis, sine)
-        parts[1] = parts[1] + along(call, imaginary, axis, cosine)
+        parts[0] = parts[0] - along(imaginary, axis, sines)
+        parts[1] = parts[1] + along(imaginary, axis, cosines)
     return ops.concatenate(parts, last)
 
 
@@ -35,7 +36,8 @@ def _real(call: NodeCall, x: Operand, axis: int, length: int) -> Operand:
     angle = 2 * np.pi * np.outer(np.arange(count), np.arange(length)) / length
     twice = np.where((np.arange(count) == 0) | (2 * np.arange(count) == length), 1.0, 2.0)[:, None] / length
     real, imaginary = (ops.slice_axis(x, last, place, place + 1) for place in (0, 1))
-    return along(call, real, axis, np.cos(angle) * twice) - along(call, imaginary, axis, np.sin(angle) * twice)
+    cosines, sines = (call.constant(part * twice, x.spec) for part in (np.cos(angle), np.sin(angle)))
+    return along(real, axis, cosines) - along(imaginary, axis, sines)
 
 
 def _dft(call: NodeCall) -> Results:

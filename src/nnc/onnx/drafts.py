@@ -1,0 +1,245 @@
+"""Drafts: graphs of a file behind import and passes, in front of what is decided for each size anew.
+
+    elements of shapes → graph → passes        once for all sizes that take the same way: a template
+    parts of a batch → blocks → plan           for each size
+
+A file is drafted as it is for the first sizes that it runs at. At the second ones axes that differ are open: their
+sizes remember where they come from (`nnc.core.values.sizes`), and the draft serves all sizes that meet its guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import field, replace
+
+import numpy as np
+
+import onnx
+from nnc.classes import dataclass
+from nnc.core.values.derived import Formulas
+from nnc.core.values.sizes import SizeTrace
+from nnc.core.values.spec import Shape
+from nnc.core.values.tensor import Tensor
+from nnc.onnx.file import OnnxFile
+from nnc.onnx.importer import OnnxImporter
+from nnc.onnx.node import Array, Elements
+from nnc.onnx.node_values import OnnxValue
+from nnc.onnx.size_elements import has_sizes, kind_of
+from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic.passes import Beforehand
+from nnc.symbolic.records import TensorKey
+from nnc.symbolic.templates import GraphTemplate, Renewal
+
+# Templates of one file that are kept, and so many in a row that serve nobody until no more are made.
+MOST_TEMPLATES, MOST_UNUSED = 16, 4
+# Where the elements of a bound symbol are: in the file, or at hand.
+Bound = onnx.TensorProto | np.ndarray
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A graph with what it is bound to. What `before` computes and what is `early` are the same in each run.
+
+    `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
+    sizes alone. Whoever holds the `importer` has the elements of
+    the file as arrays.
+    """
+
+    file: OnnxFile
+    graph: SymbolicGraph
+    inputs: Mapping[str, Symbol]
+    outputs: tuple[OnnxValue, ...]
+    wanted: tuple[Symbol, ...]
+    before: Beforehand
+    early: tuple[Symbol, ...]
+    bound: Mapping[TensorKey, Bound]
+    names: dict[TensorKey, str]
+    own: frozenset[TensorKey]
+    importer: OnnxImporter | None
+
+    @classmethod
+    def of(
+        cls,
+        importer: OnnxImporter,
+        bound: Mapping[Symbol, Array],
+        inputs: Mapping[str, Symbol],
+        outputs: tuple[OnnxValue, ...],
+        wanted: tuple[Symbol, ...],
+        before: Beforehand,
+        *,
+        is_early: bool,
+    ) -> Draft:
+        """Of what an importer has built, behind the passes."""
+        messages = importer.messages()
+        sources = {symbol.key: messages.get(symbol, array) for symbol, array in bound.items()}
+        early = tuple(bound) if is_early else ()
+        file, graph = importer.file, importer.graph
+        return cls(file, graph, inputs, outputs, wanted, before, early, sources, {}, frozenset(), importer)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all that it is bound to."""
+        return sum(self.array(key).nbytes for key in self.bound)
+
+    def array(self, key: TensorKey) -> Array:
+        """The elements of a bound symbol."""
+        bound = self.bound[key]
+        return bound if isinstance(bound, np.ndarray) else self.file.array(bound)
+
+    def name(self, symbol: Symbol) -> str:
+        """The name of its elements, for weights that programs share."""
+        key = symbol.key
+        if key in self.names:
+            return self.names[key]
+        bound = self.bound[key]
+        name = self.file.weights.name(self.array(key), 0 if isinstance(bound, np.ndarray) else id(bound))
+        return name if key in self.own else self.names.setdefault(key, name)
+
+    def tensors(self, symbols: Collection[Symbol]) -> dict[Symbol, Tensor]:
+        """The elements of bound symbols."""
+        return {symbol: Tensor.from_numpy(self.array(symbol.key)) for symbol in symbols}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DraftTemplate:
+    """A draft whose axes `opened` have sizes that remember where they come from, at the `shapes` of its inputs."""
+
+    opened: tuple[tuple[str, int], ...]
+    shapes: Mapping[str, Shape]
+    formulas: Formulas
+    draft: Draft
+    graph: GraphTemplate
+    before: GraphTemplate
+    computed: Mapping[TensorKey, Elements]
+    decisions: tuple[tuple[Elements, bool], ...]
+
+    def at(self, shapes: Mapping[str, Shape]) -> Draft | None:
+        """The draft for these shapes; None where the file takes another way for them."""
+        if not self._fits(shapes):
+            return None
+        try:
+            numbers = self.formulas.at([shapes[name][axis] for name, axis in self.opened])
+        except ArithmeticError:
+            return None
+        if numbers is None:
+            return None
+        renewal = Renewal(numbers)
+        if any(bool(renewal.of(elements).array()) != outcome for elements, outcome in self.decisions):
+            return None
+        arrays = {key: renewal.of(elements).array() for key, elements in self.computed.items()}
+        return self._moved(self.graph.at(numbers), self.before.at(numbers), arrays, renewal)
+
+    def _fits(self, shapes: Mapping[str, Shape]) -> bool:
+        """Whether all axes that are not open are as they were."""
+        if shapes.keys() != self.shapes.keys():
+            return False
+        return all(
+            len(shape) == len(self.shapes[name])
+            and all(size == self.shapes[name][axis] or (name, axis) in self.opened for axis, size in enumerate(shape))
+            for name, shape in shapes.items()
+        )
+
+    def _moved(
+        self, graph: SymbolicGraph, before: SymbolicGraph, arrays: Mapping[TensorKey, Array], renewal: Renewal
+    ) -> Draft:
+        """The draft on copies of its graphs."""
+        draft, work = self.draft, self.draft.before
+
+        def here(symbol: Symbol) -> Symbol:
+            return graph.symbol(symbol.key)
+
+        beforehand = Beforehand(
+            before,
+            {here(outer): before.symbol(inner.key) for outer, inner in work.parameters.items()},
+            {here(outer): before.symbol(inner.key) for outer, inner in work.results.items()},
+        )
+        return replace(
+            draft,
+            graph=graph,
+            inputs={name: here(symbol) for name, symbol in draft.inputs.items()},
+            outputs=tuple(_renewed(value, renewal) for value in draft.outputs),
+            wanted=tuple(map(here, draft.wanted)),
+            before=beforehand,
+            early=tuple(map(here, draft.early)),
+            bound={**draft.bound, **arrays},
+            own=frozenset(arrays),
+        )
+
+
+def _renewed(value: OnnxValue, renewal: Renewal) -> OnnxValue:
+    """An output whose elements may be sizes; a symbol has the same key in all graphs."""
+    if value.items is not None:
+        return replace(value, items=tuple(_renewed(item, renewal) for item in value.items))
+    if value.array is None or not has_sizes(value.array):
+        return value
+    elements = [renewal.of(element) for element in value.array.reshape(-1).tolist()]
+    return replace(value, array=np.array(elements, kind_of(value.array)).reshape(value.array.shape))
+
+
+@dataclass(slots=True, eq=False)
+class Opening:
+    """Shapes of inputs, some of whose sizes remember where they come from."""
+
+    trace: SizeTrace
+    opened: tuple[tuple[str, int], ...]
+    shapes: Mapping[str, Shape]
+
+    def template(self, draft: Draft) -> DraftTemplate:
+        """Of what was drafted at these shapes."""
+        formulas, importer = self.trace.close(), draft.importer
+        assert importer is not None
+        shapes = {name: tuple([int(size) for size in shape]) for name, shape in self.shapes.items()}
+        computed = {symbol.key: elements for symbol, elements in importer.computed.items()}
+        graphs = GraphTemplate.of(draft.graph), GraphTemplate.of(draft.before.graph)
+        kept = replace(draft, importer=None)
+        return DraftTemplate(self.opened, shapes, formulas, kept, *graphs, computed, tuple(importer.decisions))
+
+
+@dataclass(slots=True, eq=False)
+class DraftTemplates:
+    """The templates of a file, by the kinds of its inputs, and the first shapes of each kind."""
+
+    _first: dict[Hashable, Mapping[str, Shape]] = field(default_factory=dict)
+    _opened: dict[Hashable, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    _kept: dict[Hashable, list[DraftTemplate]] = field(default_factory=dict)
+    _unused: int = 0
+
+    def find(self, kind: Hashable, shapes: Mapping[str, Shape]) -> Draft | None:
+        """A draft for these shapes."""
+        kept = self._kept.get(kind, [])
+        for template in kept:
+            if (draft := template.at(shapes)) is not None:
+                self._unused = 0
+                # What serves often is asked first.
+                kept.remove(template)
+                kept.insert(0, template)
+                return draft
+        return None
+
+    def opening(self, kind: Hashable, shapes: Mapping[str, Shape]) -> Opening | None:
+        """The shapes with open axes: those whose sizes have differed so far. None at the first shapes of a kind."""
+        first = self._first.setdefault(kind, dict(shapes))
+        differing = tuple(
+            (name, axis)
+            for name, shape in shapes.items()
+            for axis, size in enumerate(shape)
+            if size != first[name][axis]
+        )
+        opened = tuple(dict.fromkeys((*self._opened.get(kind, ()), *differing)))
+        if not opened or self._unused >= MOST_UNUSED:
+            return None
+        self._opened[kind] = opened
+        trace = SizeTrace()
+        sizes = {place: trace.read(shapes[place[0]][place[1]]) for place in opened}
+        read = {
+            name: tuple([sizes.get((name, axis), size) for axis, size in enumerate(shape)])
+            for name, shape in shapes.items()
+        }
+        return Opening(trace, opened, read)
+
+    def keep(self, kind: Hashable, template: DraftTemplate) -> None:
+        """Keep a template; the one that nobody has used longest goes."""
+        self._unused += 1
+        kept = self._kept.setdefault(kind, [])
+        kept.insert(0, template)
+        del kept[MOST_TEMPLATES:]
