@@ -180,7 +180,7 @@ def test_where_no_template_serves_twice_no_more_are_made(monkeypatch: pytest.Mon
     made = 0
     template = drafts.Opening.template
 
-    def counting(opening: drafts.Opening, draft: drafts.Draft) -> DraftTemplate:
+    def counting(opening: drafts.Opening, draft: drafts.GraphDraft) -> DraftTemplate:
         nonlocal made
         made += 1
         return template(opening, draft)

@@ -25,9 +25,8 @@ from nnc.onnx.importer import OnnxImporter
 from nnc.onnx.node import Array, Elements
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.size_elements import has_sizes, kind_of
-from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes import Beforehand
-from nnc.symbolic.records import TensorKey
 from nnc.symbolic.templates import GraphTemplate, Renewal
 
 # Templates of one file that are kept, and so many in a row that serve nobody until no more are made.
@@ -37,7 +36,7 @@ Bound = onnx.TensorProto | np.ndarray
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class GraphDraft:
     """A graph with what it is bound to. What `before` computes and what is `early` are the same in each run.
 
     `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
@@ -68,7 +67,7 @@ class Draft:
         before: Beforehand,
         *,
         is_early: bool,
-    ) -> Draft:
+    ) -> GraphDraft:
         """Of what an importer has built, behind the passes."""
         messages = importer.messages()
         sources = {symbol.key: messages.get(symbol, array) for symbol, array in bound.items()}
@@ -107,13 +106,13 @@ class DraftTemplate:
     opened: tuple[tuple[str, int], ...]
     shapes: Mapping[str, Shape]
     formulas: Formulas
-    draft: Draft
+    draft: GraphDraft
     graph: GraphTemplate
     before: GraphTemplate
     computed: Mapping[TensorKey, Elements]
     decisions: tuple[tuple[Elements, bool], ...]
 
-    def at(self, shapes: Mapping[str, Shape]) -> Draft | None:
+    def at(self, shapes: Mapping[str, Shape]) -> GraphDraft | None:
         """The draft for these shapes; None where the file takes another way for them."""
         if not self._fits(shapes):
             return None
@@ -141,7 +140,7 @@ class DraftTemplate:
 
     def _moved(
         self, graph: SymbolicGraph, before: SymbolicGraph, arrays: Mapping[TensorKey, Array], renewal: Renewal
-    ) -> Draft:
+    ) -> GraphDraft:
         """The draft on copies of its graphs."""
         draft, work = self.draft, self.draft.before
 
@@ -184,7 +183,7 @@ class Opening:
     opened: tuple[tuple[str, int], ...]
     shapes: Mapping[str, Shape]
 
-    def template(self, draft: Draft) -> DraftTemplate:
+    def template(self, draft: GraphDraft) -> DraftTemplate:
         """Of what was drafted at these shapes."""
         formulas, importer = self.trace.close(), draft.importer
         assert importer is not None
@@ -204,7 +203,7 @@ class DraftTemplates:
     _kept: dict[Hashable, list[DraftTemplate]] = field(default_factory=dict)
     _unused: int = 0
 
-    def find(self, kind: Hashable, shapes: Mapping[str, Shape]) -> Draft | None:
+    def find(self, kind: Hashable, shapes: Mapping[str, Shape]) -> GraphDraft | None:
         """A draft for these shapes."""
         kept = self._kept.get(kind, [])
         for template in kept:

@@ -24,7 +24,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
-from nnc.onnx.drafts import Draft, DraftTemplates, Opening
+from nnc.onnx.drafts import GraphDraft, DraftTemplates, Opening
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode
@@ -463,7 +463,7 @@ class OnnxModel:
 
     def _opened(
         self, arrays: Mapping[str, object], known: frozenset[str], kind: Hashable, opening: Opening
-    ) -> Draft | None:
+    ) -> GraphDraft | None:
         """The draft for open axes, which is kept for other sizes; None where these sizes are refused."""
         try:
             template = opening.template(self._drafted(arrays, known, opening.shapes))
@@ -477,7 +477,7 @@ class OnnxModel:
 
     def _drafted(
         self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
-    ) -> Draft:
+    ) -> GraphDraft:
         """Import and passes."""
         importer, inputs, outputs = self._import(arrays, known, shapes)
         wanted = tuple(dict.fromkeys(_symbols(outputs)))
@@ -493,9 +493,9 @@ class OnnxModel:
         is_early = _is_done_beforehand(graph, bound)
         before = precompute(graph, bound if is_early else {}, wanted)
         simplify(graph, wanted, self.passes)
-        return Draft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
+        return GraphDraft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
 
-    def _finished(self, draft: Draft) -> OnnxProgram:
+    def _finished(self, draft: GraphDraft) -> OnnxProgram:
         """What sizes decide, and the program."""
         graph, wanted, inputs = draft.graph, draft.wanted, draft.inputs
         if not wanted:
