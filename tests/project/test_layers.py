@@ -32,7 +32,7 @@ DOORS = {
     "concrete": {"body", "control", "graph", "multiview", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
-        "minimization", "passes", "quantization_report", "scopes", "stages", "templates", "text.tables", "value_names",
+        "minimization", "passes", "quantization_report", "scopes", "sharing.*", "stages", "text.tables",
     },
     "dynamic": {"arrays.*", "eager", "graph", "state", "traced", "transforms", "transforms.*", "tree", "variable"},
     "onnx": set[str](),

@@ -27,7 +27,7 @@ from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.size_elements import has_sizes, kind_of
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes import Beforehand
-from nnc.symbolic.templates import GraphTemplate, Renewal
+from nnc.symbolic.sharing.templates import GraphTemplate, Renewal
 
 # Templates of one file that are kept, and so many in a row that serve nobody until no more are made.
 MOST_TEMPLATES, MOST_UNUSED = 16, 4

@@ -24,7 +24,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
-from nnc.onnx.drafts import GraphDraft, DraftTemplates, Opening
+from nnc.onnx.drafts import DraftTemplates, GraphDraft, Opening
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode

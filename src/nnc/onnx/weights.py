@@ -20,7 +20,7 @@ from nnc.core.values.spec import Blocked
 from nnc.core.values.tensor import Tensor
 from nnc.symbolic import Symbol, compile
 from nnc.symbolic.passes import Beforehand, prune
-from nnc.symbolic.value_names import value_names
+from nnc.symbolic.sharing.value_names import value_names
 
 Array = NDArray[Any]
 

@@ -25,7 +25,7 @@ from nnc.symbolic.passes import (
     quantize_products,
     simplify,
 )
-from nnc.symbolic.value_names import value_names
+from nnc.symbolic.sharing.value_names import value_names
 
 # In a generation what is folded would depend on how many tokens a program reads, and weights are those of all programs.
 FOLDING = (Pass.FROZEN_BATCH_NORM,)

@@ -13,7 +13,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.ops.convolutions.window import window_of
 from nnc.symbolic import Symbol, SymbolicGraph, while_loop
 from nnc.symbolic.passes import simplify
-from nnc.symbolic.templates import GraphTemplate
+from nnc.symbolic.sharing.templates import GraphTemplate
 
 Build = Callable[[SymbolicGraph, int, int], Symbol]
 

@@ -4,7 +4,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.ops import add, exp, transpose
 from nnc.symbolic import Symbol, SymbolicGraph
-from nnc.symbolic.value_names import value_names
+from nnc.symbolic.sharing.value_names import value_names
 
 
 def names(*, spare: bool, name: str = "w") -> tuple[str, ...]:
