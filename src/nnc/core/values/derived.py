@@ -297,7 +297,8 @@ def _in(made: Derivation, number: Known | Derived) -> Derived:
     """A number of this derivation: a plain one, or one of a closed derivation, is a constant."""
     if isinstance(number, Derived) and number.derivation is made:
         return number
-    value: Known = _plain(number)
+    # That of another one that is still made holds for its value alone.
+    value: Known = number.pinned if isinstance(number, Derived) else number
     return made.number(made.place(value), value)
 
 
