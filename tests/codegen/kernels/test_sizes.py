@@ -22,7 +22,7 @@ from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import ConvolutionAttrs
 from nnc.ops.convolutions.pooling import PoolAttrs
-from nnc.ops.convolutions.window import window_of
+from nnc.ops.convolutions.window import Window, window_of
 from nnc.ops.indexing.order import ScanAttrs
 from nnc.ops.loss.loss import LossAttrs, LossReduction
 from nnc.ops.movement.broadcast import ReduceAttrs
@@ -73,6 +73,7 @@ def op_of(name: str) -> Op[Any]:
 POOL = PoolAttrs((3, 3), window_of(3, stride=2, padding=1))
 TRANSPOSED = GemmAttrs(transpose_a=True)
 PADDED = ConvolutionAttrs(window_of(3, padding=1))
+LINES = ConvolutionAttrs(Window((1, 1), ((0, 0), (1, 1)), (1, 1)))
 STRIDED = ConvolutionAttrs(window_of(3, stride=2, padding=1))
 APART = ConvolutionAttrs(window_of(3, padding=1), 24)
 TABLE = [
@@ -107,6 +108,7 @@ TABLE = [
     Row("vector", op_of("gemm"), lambda n: ((n, 40), (40, 1), (1,)), GemmAttrs(), 1, (2, 7, 64)),
     Row("convolution", op_of("convolution"), lambda n: ((2, n, n, 8), (3, 3, 8, 24), (24,)), PADDED, 5, (9, 20, 33)),
     Row("stride", op_of("convolution"), lambda n: ((1, n, n, 3), (3, 3, 3, 16), (16,)), STRIDED, 5, (9, 20, 33)),
+    Row("wide", op_of("convolution"), lambda n: ((1, 6, n, 16), (1, 3, 16, 40), (40,)), LINES, 1, (26, 41, 50, 97)),
     Row("tiles", op_of("convolution"), lambda n: ((1, n, n, 64), (3, 3, 64, 64), (64,)), PADDED, 4, (14, 17, 28)),
     Row("channels apart", op_of("convolution"), lambda n: ((1, n, n, 24), (3, 3, 1, 24), (24,)), APART, 2, (8, 13, 30)),
     Row("squares", op_of("mean_squared_error"), lambda n: ((n, 12), (n, 12)), LossAttrs(LossReduction.MEAN), 2),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.core.values.derived import known_multiple
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,14 @@ class Strip:
             return
         zero = b.zero(Type(self.scalar, self.lanes))
         with b.loop(0, count, self.lanes) as index:
-            b.store(zero, place, index + start, b.mask(count - index, self.lanes) if count % self.lanes else None)
+            b.store(zero, place, index + start, self._mask(b, count, index))
 
     def _copy(self, b: Builder, source: Value, target: Value) -> None:
         count, kind = self.width * self.channels, Type(self.stored, self.lanes)
         with b.loop(0, count, self.lanes) as index:
-            mask = b.mask(count - index, self.lanes) if count % self.lanes else None
+            mask = self._mask(b, count, index)
             b.store(b.cast(b.load(source, index, kind, mask), self.scalar), target, index, mask)
+
+    def _mask(self, b: Builder, count: int, index: Value) -> Value | None:
+        """Which lanes from an element on are there; None where all are at all sizes."""
+        return None if known_multiple(count, self.lanes) else b.mask(count - index, self.lanes)

@@ -62,6 +62,14 @@ class Tile:
         loads = self.rows + self.vectors
         return ceiling(rows, self.rows) * ceiling(columns, self.columns) * (self.cycles + CROWDED_CYCLES * loads)
 
+    @property
+    def rests(self) -> tuple[int, ...]:
+        """Rows at a time where there are fewer: as many as keep a processor busy, half as many, and so on."""
+        heights = [1] if self.rows > 1 else []
+        while heights and heights[0] * self.vectors < FMA_PER_CYCLE * FMA_LATENCY and 2 * heights[0] < self.rows:
+            heights.insert(0, 2 * heights[0])
+        return tuple(heights)
+
     def __str__(self) -> str:
         """`14x2`: rows and vectors."""
         return f"{self.rows}x{self.vectors}"

@@ -19,7 +19,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
-from nnc.codegen.frame.tile import Accumulators, alternatives, column_masks, load_row, nanoseconds, tiles_for
+from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
@@ -285,15 +285,21 @@ class _CorrelationWriter:
         masks = column_masks(b, plan.tile, item.filters, plan.packing.ragged)
         bias = self._bias(item, part, masks)
         block = b.least(core.rows - item.row, plan.block_rows)
-        tile = b.variable(b.constant(0))
-        with b.loop(0, block, plan.tile_rows) as row, b.loop(0, core.columns, plan.tile_columns) as column:
-            pixels = self._pixels(row, column, block, core.columns)
-            acc = Accumulators.zeros(b, plan.tile, p.work)
-            self._sum(item, acc, pixels, part, tile.get())
-            tile.set(tile.get() + 1)
-            corner = core.start + (item.row + row) * p.y_row + column * p.y_column
-            inside = (block - row, core.columns - column)
-            self._store(item, acc, corner, inside, masks, bias, part)
+        number = b.variable(b.constant(0))
+        with b.loop(0, block, plan.tile_rows) as row:
+            first = b.constant(0)
+            for tile in (plan.tile, *(replace(plan.tile, rows=count) for count in plan.rests)):
+                across = tile.rows // plan.tile_rows
+                last = first + (core.columns - first) // across * across if plan.rests else core.columns
+                with b.loop(first, last, across) as column:
+                    pixels = self._pixels(tile, row, column, (block, core.columns))
+                    acc = Accumulators.zeros(b, tile, p.work)
+                    self._sum(item, acc, pixels, part, number.get())
+                    number.set(number.get() + 1)
+                    corner = core.start + (item.row + row) * p.y_row + column * p.y_column
+                    inside = (block - row, core.columns - column)
+                    self._store(item, acc, corner, inside, masks, bias, part)
+                first = last
 
     def _bias(self, item: _Item, part: _CorrelationPart, masks: Sequence[Value | None]) -> list[Value]:
         """The bias; zero, not read, in later parts."""
@@ -305,11 +311,11 @@ class _CorrelationWriter:
             masks = [first if mask is None else b.both(mask, first) for mask in masks]
         return [b.cast(value, self.p.work) for value in load_row(b, item.bias, 0, tile, self.p.scalar, masks)]
 
-    def _pixels(self, row: Value, column: Value, rows: Value, columns: Value) -> list[Value]:
-        """Where each pixel of the tile begins in the image; pixels outside repeat the last one inside."""
-        b, p, plan = self.b, self.p, self.plan
+    def _pixels(self, tile: Tile, row: Value, column: Value, sizes: tuple[Value, Value]) -> list[Value]:
+        """Where each pixel of a tile begins in the image; pixels outside repeat the last one inside."""
+        b, p, plan, (rows, columns) = self.b, self.p, self.plan, sizes
         result = []
-        for index in range(plan.tile.rows):
+        for index in range(tile.rows):
             down, right = row + index // plan.tile_columns, column + index % plan.tile_columns
             if plan.ragged_pixels:
                 down, right = b.least(down, rows - 1), b.least(right, columns - 1)

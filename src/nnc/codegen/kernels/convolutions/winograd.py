@@ -237,21 +237,29 @@ class _WinogradWriter:
             u = b.offset(self.u, number * plan.strides[1], F32)
             v = b.offset(self.v, number * plan.strides[0] + part * (plan.rows * plan.depth), F32)
             m = b.offset(self.m, number * plan.strides[2], F32)
-            with b.loop(0, count, tile.rows) as row:
-                acc = Accumulators.zeros(b, tile, F32)
-                left = [b.offset(v, (row + i) * plan.depth, F32) for i in range(tile.rows)]
-                with b.loop(0, depth) as k:
-                    if following is not None:
-                        self._ask(following, number, k)
-                    vectors = load_row(b, u, k * tile.columns, tile, F32, none)
-                    acc.multiply([b.load(place, k, Type(F32)) for place in left], vectors)
-                for i, slots in enumerate(acc.slots):
-                    place = b.offset(m, (row + i) * tile.columns, F32)
-                    for j, slot in enumerate(slots):
-                        value = slot.get()
-                        if later is not None:
-                            value = value + b.load(place, j * tile.lanes, self.kind, later)
-                        b.store(value, place, j * tile.lanes)
+            first = b.constant(0)
+            for rows in (tile.rows, *tile.rests):
+                last = first + (count - first) // rows * rows
+                with b.loop(first, last, rows) as row:
+                    acc = Accumulators.zeros(b, replace(tile, rows=rows), F32)
+                    left = [b.offset(v, (row + i) * plan.depth, F32) for i in range(rows)]
+                    with b.loop(0, depth) as k:
+                        if following is not None:
+                            self._ask(following, number, k)
+                        vectors = load_row(b, u, k * tile.columns, tile, F32, none)
+                        acc.multiply([b.load(place, k, Type(F32)) for place in left], vectors)
+                    self._add(acc, b.offset(m, row * tile.columns, F32), later)
+                first = last
+
+    def _add(self, acc: Accumulators, place: Value, later: Value | None) -> None:
+        """m = the sums, plus what earlier channels left there"""
+        b, tile = self.b, self.plan.tile
+        for i, slots in enumerate(acc.slots):
+            for j, slot in enumerate(slots):
+                value, index = slot.get(), i * tile.columns + j * tile.lanes
+                if later is not None:
+                    value = value + b.load(place, index, self.kind, later)
+                b.store(value, place, index)
 
     # -- y
 
@@ -288,6 +296,6 @@ class _WinogradWriter:
     def _exists(self, corner: _Corner, i: int, j: int) -> Value | None:
         """Whether an output of the tile does; None where all tiles are whole."""
         b, (rows, columns), (down, right), size = self.b, self.t.outputs, self.t.dilations, self.algorithm.outputs
-        if rows % (size * down) == columns % (size * right) == 0:
+        if rows % (size * down) + columns % (size * right) == 0:
             return None
         return b.both(b.compare("<", corner.row + i * down, rows), b.compare("<", corner.column + j * right, columns))

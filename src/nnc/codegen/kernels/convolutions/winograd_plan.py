@@ -7,12 +7,12 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
-from nnc.codegen.frame.tile import Tile, choose_tile
+from nnc.codegen.frame.tile import Tile, alike, choose_tile
 from nnc.codegen.ir.builder import F32
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Weights
 from nnc.codegen.kernels.convolutions.winograd_algorithm import ALGORITHMS, TAPS, Algorithm, instructions
-from nnc.core.values.derived import Read
+from nnc.core.values.derived import Read, largest, smallest
 
 Pair = tuple[int, int]
 
@@ -103,7 +103,8 @@ class Division:
         filters = GROUP_FILTERS
         if blocks * ceiling(tiles.filters, filters) < FEW_ITEMS:
             filters //= 2
-            blocks = max(blocks, min(ceiling(FEW_ITEMS, ceiling(tiles.filters, filters)), count // FEW_TILES))
+            wanted = smallest(ceiling(FEW_ITEMS, ceiling(tiles.filters, filters)), count // FEW_TILES)
+            blocks = largest(blocks, wanted)
         per_block = ceiling(count, blocks)
         return cls(per_block, ceiling(count, per_block), filters, ceiling(tiles.filters, filters))
 
@@ -146,7 +147,10 @@ class WinogradPlan:
         algorithm = ALGORITHMS[size]
         division = Division.of(t, algorithm)
         if tile is None:
-            tile = choose_tile(target, F32, division.tiles, min(t.filters, division.filters))
+            filters = min(t.filters, division.filters)
+            tile = choose_tile(target, F32, division.tiles, filters)
+            # Parts of a sum follow the filters of a tile, not its rows.
+            tile = choose_tile(target, F32, alike(division.tiles), filters, tile.columns)
         fitting = SUM_BYTES // 2 // (algorithm.products * tile.columns * F32.size)
         vectors = t.channels // tile.lanes
         depths = ceiling(vectors, max(1, fitting // tile.lanes))

@@ -58,7 +58,7 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.values.derived import Read
+from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.indexing.indexing import (
     GATHER,
     INDEX_SELECT,
@@ -168,7 +168,7 @@ class _SelectWriter(_IndexingWriter):
             b.store(b.load(source, 0, Type(self.scalar)), target, 0)
             return
         with b.loop(0, inner, self.lanes) as index:
-            mask = b.mask(inner - index, self.lanes) if inner % self.lanes else None
+            mask = None if known_multiple(inner, self.lanes) else b.mask(inner - index, self.lanes)
             b.store(b.load(source, index, self.vector, mask), target, index, mask)
 
 
@@ -183,7 +183,7 @@ class _AddWriter(_IndexingWriter):
         with b.loop(self.w.begin, self.w.end) as item:
             outer, column = item // max(blocks, 1), item % max(blocks, 1) * width
             rest = problem.inner - column
-            ragged = problem.inner % width
+            ragged = not known_multiple(problem.inner, width)
             masks = [b.mask(rest - j * self.lanes, self.lanes) if ragged else None for j in range(BLOCK_VECTORS)]
             y = b.offset(self.y, outer * (problem.size * problem.inner) + column, self.scalar)
             x = b.offset(self.x, outer * (problem.count * problem.inner) + column, self.scalar)

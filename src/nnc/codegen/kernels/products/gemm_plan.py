@@ -20,7 +20,7 @@ from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_panels import BlockMatrix
 from nnc.codegen.frame.kernel import aligned, ceiling
 from nnc.codegen.frame.packing import Packing
-from nnc.codegen.frame.tile import FMA_LATENCY, FMA_PER_CYCLE, Tile, alike, choose_tile
+from nnc.codegen.frame.tile import Tile, alike, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
@@ -41,8 +41,6 @@ MASKED_BITS = 512
 FETCHING_DEPTH = 64
 # Steps of k in one round of the loop: 0.94 to 0.97 of the time of one, 128x768x768 and 128x768x3072 in blocks.
 STEPS_AT_ONCE = 4
-# Sums at a time that keep the multiply-adds of a processor busy.
-BUSY = FMA_PER_CYCLE * FMA_LATENCY
 # Steps of k in a register of a matrix.
 MATRIX_STEPS = matrix_tiles.SIDE * 2
 
@@ -136,13 +134,8 @@ class Tiling:
 
     @property
     def rests(self) -> tuple[int, ...]:
-        """Rows at a time where there are fewer than a tile has: as many as keep a processor busy, half as many, ..."""
-        if not self.ragged_rows:
-            return ()
-        heights = [1]
-        while heights[0] * self.tile.vectors < BUSY and 2 * heights[0] < self.tile.rows:
-            heights.insert(0, 2 * heights[0])
-        return tuple(heights)
+        """Rows at a time behind whole tiles, if there may be any."""
+        return self.tile.rests if self.ragged_rows else ()
 
     def reads_part_of_a_register(self, target: TargetDescription) -> bool:
         """Whether the last columns need masks, and these take registers or time."""
