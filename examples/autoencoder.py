@@ -9,7 +9,7 @@ import numpy as np
 
 import nnc
 from nnc import nn
-from nnc.nn.data import Batches, load
+from nnc.nn.data import Batches, Examples, load
 from nnc.nn.optimization.optimizers import State
 
 CODE = 4
@@ -47,7 +47,7 @@ def main(epochs: int = 15) -> float:
     bounds = []
     for epoch in range(epochs):
         values = []
-        for batch in Batches(nn.data.Examples("digits", x, x), 64, seed=epoch):
+        for batch in Batches(Examples("digits", x, x), 64, seed=epoch):
             value, weights, state = step(weights, state, batch.inputs)
             values.append(value.item())
         bounds.append(np.mean(values))

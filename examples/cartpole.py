@@ -30,6 +30,7 @@ def main(rounds: int = 40, longest: int = 200) -> float:
 
     weights = {path: nnc.tensor(one) for path, one in policy.parameters.items()}
     state = optimizer.init(weights)
+    steps = 0.0
     for number in range(rounds):
         carts, seen, acted, stands = CartPole(CARTS, random), [], [], [np.ones(CARTS, bool)]
         for _ in range(longest):

@@ -44,7 +44,7 @@ def main(folder: Path | str, sentences: Sequence[str]) -> NDArray[np.float32]:
     report = nn.load_torch_state_dict(model, nnc.load(Path(folder) / "model.safetensors"), strict=False, rename=RENAME)
     assert not report.missing, report
     tokens, mask = tokens_of(Path(folder) / "vocab.txt", sentences)
-    words = model.predict((tokens, mask)) * mask[:, :, None]
+    words = np.asarray(model.predict((tokens, mask)), np.float32) * mask[:, :, None]
     means = words.sum(1) / mask.sum(1, keepdims=True)
     found: NDArray[np.float32] = means / np.linalg.norm(means, axis=1, keepdims=True)
     print(np.array2string(found @ found.T, precision=2))

@@ -21,6 +21,7 @@ def main(epochs: int = 8) -> float:
     optimizer = nn.PerParameter(nn.AdamW(schedule), (("*.bias", nn.AdamW(schedule, decay=0.0)),))
     model = nn.Model(layer, (8, 8, 1), optimizer=optimizer.without("body.*"), clip_norm=1.0, nan_guard=True)
     mean = copy.copy(model)
+    loss = 0.0
     for epoch in range(epochs):
         if epoch == 1:
             model.optimizer = optimizer  # The body is frozen for one epoch.

@@ -51,6 +51,7 @@ def main(updates: int = 300) -> float:
 
     weights = {path: nnc.tensor(one) for path, one in model.parameters.items()}
     state = optimizer.init(weights)
+    value = nnc.tensor(0.0)
     for number in range(updates):
         value, weights, state = step(weights, state)
         if number % 100 == 0:

@@ -38,6 +38,7 @@ def main(updates: int = 1000) -> float:
 
     weights = {path: nnc.tensor(one) for path, one in model.parameters.items()}
     state = optimizer.init(weights)
+    value = nnc.tensor(0.0)
     for _ in range(updates):
         value, weights, state = step(weights, state)
     found = model.apply(nnc.tensor(points[:, None]), weights).numpy()[:, 0]

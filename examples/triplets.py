@@ -31,12 +31,11 @@ def main(epochs: int = 10, code: int = 8) -> float:
     model = nn.Model(joined, loss=nn.TripletLoss(1.0), optimizer=nn.AdamW(2e-3), seed=0)
     for _ in range(epochs):
         images = tuple(digits.train.inputs[places] for places in triplets(digits.train.labels, random))
-        history = model.fit(images, np.ones(len(images[0]), np.float32), batch_size=64)
-    print(history)
+        print(model.fit(images, np.ones(len(images[0]), np.float32), batch_size=64))
     alone = nn.Model(encoder, (8, 8, 1))
     alone.load_state_dict({path.removeprefix("encoder."): value for path, value in model.state_dict().items()})
     train, test = nnc.array(alone.predict(digits.train.inputs)), nnc.array(alone.predict(digits.test.inputs))
-    nearest = ((test[:, None] - train[None]) ** 2).sum(2).argmin(1).numpy()
+    nearest = ((test[:, None] - train[None]) ** 2).sum(2).argmin(1).tolist()
     score = float((digits.train.labels[nearest] == digits.test.labels).mean())
     print(f"{score:.3f} of the test images have a neighbour of their class")
     return score

@@ -46,6 +46,7 @@ def main(updates: int = 300) -> float:
         optimizer.update(net, gradients)
         return loss
 
+    loss = 0.0
     for number in range(updates):
         loss = step().item()
         if number % 100 == 0:

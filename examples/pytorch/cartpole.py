@@ -27,6 +27,7 @@ def main(rounds: int = 40, longest: int = 200) -> float:
         (-(chosen * gains).mean()).backward()
         optimizer.step()
 
+    steps = 0.0
     for number in range(rounds):
         carts, seen, acted, stands = CartPole(CARTS, random), [], [], [np.ones(CARTS, bool)]
         for _ in range(longest):

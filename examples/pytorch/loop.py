@@ -20,9 +20,11 @@ def main(epochs: int = 8) -> float:
     mean: dict[str, nnc.Array] = {path: nnc.array(weight) for path, weight in net.state_dict().items()}
     for epoch in range(epochs):
         net[1].requires_grad_(epoch > 0)  # The body is frozen for one epoch.
+        losses = []
         for number, batch in enumerate(batches):
             loss = loss_fn(net(batch.inputs), batch.labels)
             loss.backward()
+            losses.append(loss.item())
             if number % 2:
                 gradients = [(p, p.grad) for p in net.parameters() if p.grad is not None]
                 size = nnc.linalg.norm(nnc.stack([nnc.linalg.norm(gradient) for _, gradient in gradients]))
@@ -34,7 +36,7 @@ def main(epochs: int = 8) -> float:
                 optimizer.zero_grad()
                 with nnc.no_grad():
                     mean = {path: nnc.lerp(mean.get(path, p), p, 0.05) for path, p in net.named_parameters()}
-        print(f"epoch {epoch + 1}, loss {loss.item():.3f}")
+        print(f"epoch {epoch + 1}, loss {sum(losses) / len(losses):.3f}")
     net.load_state_dict({path: weight.numpy() for path, weight in mean.items()})
     score = nnc.mean(net.eval()(digits.test.inputs).argmax(1) == nnc.tensor(digits.test.labels)).item()
     print(f"accuracy of the mean weights {score:.3f} after {updates} updates")

@@ -41,11 +41,12 @@ def main(count: int = 600, epochs: int = 8, longest: int = 12) -> float:
         optimizer.step()
         return nnc.mean(scores.argmax(1) == y)
 
+    right = 0.0
     for epoch in range(epochs):
         order = random.permutation(count)[: count // 32 * 32].reshape(-1, 32)
-        right = np.mean([step(x[rows], mask[rows], y[rows]).item() for rows in order])
+        right = float(np.mean([step(x[rows], mask[rows], y[rows]).item() for rows in order]))
         print(f"epoch {epoch + 1}, accuracy {right:.3f}")
-    return float(right)
+    return right
 
 
 if __name__ == "__main__":

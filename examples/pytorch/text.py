@@ -48,7 +48,7 @@ def main(path: Path | str, steps: int = 64, features: int = 128, layers: int = 4
     random, losses = np.random.default_rng(0), []
     for _ in range(updates):
         rows = codes[random.integers(0, len(codes) - steps, 16)[:, None] + np.arange(steps + 1)]
-        losses.append(train(rows[:, :-1], rows[:, 1:]).item())
+        losses.append(train(nnc.array(rows[:, :-1]), nnc.array(rows[:, 1:])).item())
     net.eval()
     said = codes[:steps].tolist()
     for _ in range(steps):
