@@ -48,7 +48,12 @@ def cumprod(x: AnyArray, axis: int | None = None, dtype: AnyDType | None = None)
 def cumulative_sum(
     x: AnyArray, *, axis: int | None = None, dtype: AnyDType | None = None, include_initial: bool = False
 ) -> Array:
-    """The standard's `cumsum`, with a 0 in front where `include_initial`."""
+    """The standard's `cumsum`, with a 0 in front where `include_initial`.
+
+    >>> nnc.cumulative_sum([1, 2, 3])
+    Variable(i64[3], constant)
+    [1 3 6]
+    """
     array = as_array(x) if dtype is None else as_array(x).astype(dtype)
     return statistical.cumulative_sum(_counted(array), axis=axis, include_initial=include_initial)
 
@@ -56,7 +61,12 @@ def cumulative_sum(
 def cumulative_prod(
     x: AnyArray, *, axis: int | None = None, dtype: AnyDType | None = None, include_initial: bool = False
 ) -> Array:
-    """The standard's `cumprod`, with a 1 in front where `include_initial`."""
+    """The standard's `cumprod`, with a 1 in front where `include_initial`.
+
+    >>> nnc.cumulative_prod([1, 2, 3])
+    Variable(i64[3], constant)
+    [1 2 6]
+    """
     array = as_array(x) if dtype is None else as_array(x).astype(dtype)
     return statistical.cumulative_prod(_counted(array), axis=axis, include_initial=include_initial)
 
@@ -66,7 +76,12 @@ def _counted(x: Array) -> Array:
 
 
 def nancumsum(x: AnyArray, axis: int | None = None) -> Array:
-    """`cumsum` with 0 for nan."""
+    """`cumsum` with 0 for nan.
+
+    >>> nnc.nancumsum([1.0, nnc.nan, 2.0])
+    Variable(f32[3], constant)
+    [1. 1. 3.]
+    """
     return _without_nan(x, 0.0).cumsum(axis)
 
 
@@ -150,7 +165,12 @@ def _edge(value: AnyArray | None, x: Array, place: int) -> Array | None:
 
 
 def ediff1d(x: AnyArray) -> Array:
-    """Differences of neighbours of all elements in a row."""
+    """Differences of neighbours of all elements in a row.
+
+    >>> nnc.ediff1d([1, 3, 6])
+    Variable(i64[2], constant)
+    [2 3]
+    """
     return diff(as_array(x).ravel())
 
 

@@ -214,12 +214,21 @@ def compress(condition: AnyArray, x: AnyArray, axis: int | None = None) -> Array
 
 
 def extract(condition: AnyArray, x: AnyArray) -> Array:
-    """The elements where the condition holds."""
+    """The elements where the condition holds.
+
+    >>> nnc.extract([True, False], [1, 2])
+    Variable(i64[1], constant)
+    [1]
+    """
     return compress(as_array(condition).ravel(), x)
 
 
 def unravel_index(indices: AnyArray, shape: Sizes) -> tuple[Array, ...]:
-    """The index along each axis of places in row-major order."""
+    """The index along each axis of places in row-major order.
+
+    >>> [place.item() for place in nnc.unravel_index(5, (2, 3))]
+    [1, 2]
+    """
     rest, result = as_array(indices), list[Array]()
     for size in reversed(sizes_of(shape)):
         result.insert(0, rest % size)
@@ -228,7 +237,11 @@ def unravel_index(indices: AnyArray, shape: Sizes) -> tuple[Array, ...]:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The index of the diagonal of an array of `ndim` axes of size n."""
+    """The index of the diagonal of an array of `ndim` axes of size n.
+
+    >>> [places.tolist() for places in nnc.diag_indices(2)]
+    [[0, 1], [0, 1]]
+    """
     if not 1 <= ndim <= MAX_DIMENSIONS:
         raise AttributeValueError("diag_indices", got=f"ndim={ndim}", need=f"1 to {MAX_DIMENSIONS} axes")
     return (arange(n),) * ndim

@@ -537,6 +537,11 @@ def load(
     """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
 
     With `quantize` the f32 weights of products and convolutions are 8-bit integers, as `nnc.nn.Model.freeze` has them.
+
+    >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
+    >>> model = nnc.onnx.load("net.onnx")
+    >>> model.run({"x": np.ones((5, 3), np.float32)})["y"].shape
+    (5, 2)
     """
     file = read(source)
     check_supported(file)
@@ -569,7 +574,12 @@ def check_supported(file: OnnxFile) -> None:
 
 
 def unsupported(file: OnnxFile) -> dict[str, list[str]]:
-    """The operators of a file that have no row and no body, with the names of their nodes."""
+    """The operators of a file that have no row and no body, with the names of their nodes.
+
+    >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
+    >>> nnc.onnx.unsupported(nnc.onnx.read("net.onnx"))
+    {}
+    """
     missing: dict[str, list[str]] = {}
     graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(function.node for function in file.functions.values())]
     while graphs:

@@ -56,6 +56,10 @@ def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str]
     Further inputs are `x1`, `x2`, …, and outputs likewise.
     An `OnnxModel` is written as it was read. With `external` the tensors go into a file beside it, which happens by
     itself beyond 2 GB. BackendError lists everything that has no form in ONNX, with its nodes.
+
+    >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
+    >>> [*nnc.onnx.load("net.onnx").inputs], nnc.onnx.load("net.onnx").outputs
+    (['x'], ('y',))
     """
     if isinstance(source, Model):
         source.between_updates("save", lambda: _write(Path(path), *_merged(_of_model(source)), external=external))

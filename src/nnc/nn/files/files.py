@@ -29,6 +29,10 @@ def save(path: Path | str | Tree, values: Model | Tree) -> None:
 
     `{"layer": {"weight": w}}` has the path `layer.weight`. The old file stays until the new one is whole. The values
     may also come first, as PyTorch has it.
+
+    >>> nnc.save("x.safetensors", {"x": nnc.ones((2, 3))})
+    >>> nnc.load("x.safetensors")["x"].shape
+    (2, 3)
     """
     if isinstance(values, Path | str) and not isinstance(path, Path | str):
         path, values = values, path
@@ -63,6 +67,11 @@ def load(
 
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
+
+    >>> nnc.save("x.safetensors", {"x": nnc.arange(3)})
+    >>> nnc.load("x.safetensors")
+    {'x': Variable(i64[3], constant)
+    [0 1 2]}
     """
     tensors = stored_tensors(path, mapped=mapped or model is not None)
     if model is None:

@@ -55,6 +55,11 @@ def save_model(path: Path | str, model: Model) -> None:
     """Write what the model is made of and its tensors; `load_model` needs neither the code nor a pickle.
 
     UsageError names what has no name of its own in nnc, such as the function of a `Lambda`; nothing is written then.
+
+    >>> model = nn.Model(nn.Sequential(nn.Dense(4), nn.ReLU(), nn.Dense(2)), (3,))
+    >>> nn.save_model("net.safetensors", model)
+    >>> nn.load_model("net.safetensors").output_shape
+    (2,)
     """
     spec = json.dumps({"version": VERSION, "model": _written(_parts(model), "model")}, sort_keys=True)
     model.between_updates("save_model", lambda: save_tensors(path, model.tensors(), {FACT: spec}))
@@ -65,6 +70,10 @@ def load_model(path: Path | str, *, classes: Iterable[type] = ()) -> Model:
     """The model of a file that `save_model` wrote, with its weights; `classes` are layers of one's own in it.
 
     FormatError for a file that is none, that names anything else, or whose tensors are not those of its layers.
+
+    >>> nn.save_model("net.safetensors", nn.Model(nn.Dense(2), (3,)))
+    >>> nn.load_model("net.safetensors").predict(np.ones((5, 3), np.float32)).shape
+    (5, 2)
     """
     file = load_tensors(path, mapped=True)
     known = {_name(class_): class_ for class_ in classes}

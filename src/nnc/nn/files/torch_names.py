@@ -55,7 +55,12 @@ RECURRENT = {
 
 @checked
 def torch_state_dict(model: Model) -> dict[str, Array]:
-    """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers."""
+    """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers.
+
+    >>> weights = nn.torch_state_dict(nn.Model(nn.Sequential(nn.Dense(4), nn.Dense(2)), (3,)))
+    >>> {name: weight.shape for name, weight in sorted(weights.items())}
+    {'0.bias': (4,), '0.weight': (4, 3), '1.bias': (2,), '1.weight': (2, 4)}
+    """
     arrays: dict[str, Array] = {}
     for path, array in model.state_dict().items():
         name = _theirs(model, path)
@@ -72,6 +77,13 @@ def load_torch_state_dict(
     """Set the model's tensors from a PyTorch state dictionary; errors and the report are in the model's own paths.
 
     Torch tensors are taken by way of `__array__` (on the CPU, detached); `rename` is that of `Model.load_state_dict`.
+
+    >>> model = nn.Model(nn.Sequential(nn.Dense(2)), (3,))
+    >>> theirs = {"0.weight": np.ones((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
+    >>> print(nn.load_torch_state_dict(model, theirs))
+    all 2 tensors fit
+    >>> model.predict(np.ones((1, 3), np.float32))
+    array([[3., 3.]], dtype=float32)
     """
     arrays = _renamed(values, rename or {})
     paths = {_theirs(model, path): path for path in model.specs}
