@@ -22,6 +22,7 @@ from nnc import __version__
 from nnc.cli.completion import completion
 from nnc.cli.doctor import doctor
 from nnc.cli.files.bench import bench
+from nnc.cli.files.build import build
 from nnc.cli.files.convert import convert
 from nnc.cli.files.coverage import onnx_coverage
 from nnc.cli.files.finetune import finetune
@@ -47,7 +48,7 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, run, plan, viz, inspect, verify, bench, warm, finetune, convert, memplan, ops,
+    train, predict, generate, run, plan, viz, inspect, verify, bench, warm, finetune, convert, build, memplan, ops,
     onnx_coverage, doctor, completion,
 )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from nnc.backends.llvm.arm_attributes import with_hard_floats
 from nnc.backends.llvm.library import llvm, undisturbed
 from nnc.backends.llvm.object_contents import contents
 from nnc.backends.llvm.run.object_code import compile_on
@@ -33,4 +34,4 @@ def object_file(source: str, target: LibraryTarget) -> ObjectFile:
     )
     layout = f'target datalayout = "{machine.target_data}"\n'
     code = compile_on(layout + source, machine)
-    return contents(code)
+    return contents(with_hard_floats(code) if described.triple.endswith("eabihf") else code)

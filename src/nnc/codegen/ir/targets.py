@@ -87,8 +87,8 @@ TARGETS = (
         compiler="riscv64-linux-gnu-gcc",
     ),
     _other(
-        "riscv32", "riscv32-unknown-elf", "generic-rv32", "+m,+a,+f,+c", 32, 32, rounding=False, relocation="static",
-        abi="ilp32f", compiler="riscv32-unknown-elf-gcc",
+        "riscv32", "riscv32-unknown-elf", "generic-rv32", "+m,+a,+f,+d,+c", 32, 32, rounding=False, relocation="static",
+        abi="ilp32d", compiler="riscv32-unknown-elf-gcc",
     ),
     _other(
         "wasm32", "wasm32-unknown-unknown", "generic", "", 32, 32, fused=False, format=WASM, relocation="static",

@@ -30,6 +30,7 @@ from nnc.codegen.ir.builder import (
     Value,
 )
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.narrow import with_own_quotients
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
@@ -74,7 +75,9 @@ def write_program(program: WholeProgram, target: TargetDescription) -> str:
         module.define(_constants(program.name, program.constants))
     _Entry(module, program, phases).emit()
     _Checked(module, program).emit()
-    return str(module)
+    text = str(module)
+    has_quotients = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
+    return text if has_quotients else with_own_quotients(text)
 
 
 def _constants(name: str, content: bytes) -> str:

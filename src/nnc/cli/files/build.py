@@ -1,0 +1,100 @@
+"""nnc build: a model as a C library for a processor."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from nnc.cli.files.onnx_model import Sizes, load
+from nnc.cli.options import AsJson
+from nnc.cli.terminal import Json, add_row, output, table, write_json
+from nnc.core.values.serialize import load_tensors
+from nnc.errors import UsageError
+from nnc.export import CLibrary, library
+from nnc.nn import Model
+from nnc.nn.zoo import NETWORKS, network
+
+Source = Annotated[str, typer.Argument(metavar="MODEL", help="A .onnx or .safetensors file, or a network of the zoo.")]
+Target = Annotated[
+    str, typer.Option(metavar="NAME[,FEATURES]", help="A row of the table of targets, with features of LLVM's.")
+]
+Folder = Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the files are written.")]
+Name = Annotated[str, typer.Option(help="What functions and files begin with; that of the model if left out.")]
+NetworkName = Annotated[str, typer.Option("--network", help="Whose tensors a .safetensors file has.")]
+Batch = Annotated[int, typer.Option(min=1, help="Examples of a run, for networks.")]
+Quantize = Annotated[
+    Literal["none", "weights", "dynamic"], typer.Option(help="Weights in 8 bits, or activations too, for networks.")
+]
+Weights = Annotated[
+    Literal["auto", "inside", "file"], typer.Option(help="Weights as constants, or in NAME.weights to be mapped.")
+]
+PREFIX = "model."
+
+
+def build(
+    model: Source,
+    target: Target = "native",
+    folder: Folder = Path(),
+    name: Name = "",
+    network_name: NetworkName = "",
+    batch: Batch = 1,
+    size: Sizes = None,
+    quantize: Quantize = "none",
+    weights: Weights = "auto",
+    json: AsJson = False,
+) -> int:
+    """Write a C library: archive, header, an example, a check of recorded answers, and its memory as numbers.
+
+    nnc build digits --target aarch64 --output build
+    """
+    mode = None if quantize == "none" else quantize
+    inside = None if weights == "auto" else weights == "inside"
+    title = name or _plain(Path(model).stem)
+    if Path(model).suffix == ".onnx":
+        loaded = load(Path(model), size, "")
+        made = library(loaded, title, target=target, constants_inside=inside)  # type: ignore[arg-type]  # has compiled_for
+    else:
+        zoo = _network(model, network_name)
+        made = library(zoo, title, target=target, batch=batch, quantize=mode, constants_inside=inside)
+    made.write(folder)
+    if json:
+        write_json({"files": sorted(made.files), **_facts(made)})
+        return 0
+    rows = table(f"{made.name} for {made.target.name} in {folder}", "bytes", "of")
+    for what, number in _facts(made).items():
+        add_row(rows, f"{number:,}", what)
+    output().print(rows)
+    return 0
+
+
+def _facts(made: CLibrary) -> dict[str, Json]:
+    return {
+        "code": made.code_bytes,
+        "constants": made.constant_bytes,
+        "arena": made.arena_bytes,
+        "state": made.state_bytes,
+    }
+
+
+def _plain(text: str) -> str:
+    """A text as a name of C."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return plain if plain[:1].isalpha() else f"model_{plain}"
+
+
+def _network(source: str, name: str) -> Model:
+    if Path(source).suffix != ".safetensors":
+        if source not in NETWORKS:
+            need = f"a .onnx or .safetensors file, or one of {', '.join(NETWORKS)}"
+            raise UsageError("build", got=repr(source), need=need)
+        return network(source)
+    if not name:
+        raise UsageError("build", got="tensors without a network", need="--network", fix="--network digits")
+    model = network(name)
+    tensors = load_tensors(Path(source), mapped=True).tensors
+    own = {path: tensors.get(PREFIX + path, tensors.get(path)) for path in model.specs}
+    model.load_state_dict({path: value.numpy() for path, value in own.items() if value is not None})
+    return model

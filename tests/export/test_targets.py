@@ -1,0 +1,64 @@
+"""Libraries for other processors: run by qemu, or by node, where these and a compiler are installed.
+
+`scripts/test-targets` installs the tools of Debian and runs this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.export.compiled_c import checked, tool
+
+from nnc import export, nn
+from nnc.codegen.ir.targets import TARGETS
+from nnc.core.values.platform import ObjectFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """How the programs of a target are run here."""
+
+    target: str
+    compiler: str
+    emulator: tuple[str, ...] = ()
+
+
+RUNNERS = (
+    Runner("x86-64", "gcc"),
+    Runner("aarch64", "aarch64-linux-gnu-gcc", ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")),
+    Runner("armv7", "arm-linux-gnueabihf-gcc", ("qemu-arm", "-L", "/usr/arm-linux-gnueabihf")),
+    Runner("riscv64", "riscv64-linux-gnu-gcc", ("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu")),
+    Runner(
+        "riscv64v", "riscv64-linux-gnu-gcc",
+        ("qemu-riscv64", "-cpu", "rv64,v=true,vlen=128", "-L", "/usr/riscv64-linux-gnu"),
+    ),
+)  # fmt: skip
+LAYERS = nn.Sequential(
+    nn.Convolution(16), nn.BatchNorm(), nn.ReLU(), nn.MaxPool(2), nn.Convolution(8), nn.GELU(),
+    nn.Flatten(), nn.Dense(32), nn.Tanh(), nn.LayerNorm(), nn.Dense(10), nn.Softmax(),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Model:
+    return nn.Model(LAYERS, (12, 12, 3))
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.target)
+def test_a_network_gives_the_recorded_answers(model: nn.Model, runner: Runner, tmp_path: Path) -> None:
+    made = export.library(model, "mixed", target=runner.target)
+    if runner.emulator:
+        tool(runner.emulator[0])
+    assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "mixed: the recorded answers\n"
+
+
+@pytest.mark.parametrize("target", [row.name for row in TARGETS])
+def test_a_library_of_every_target_needs_no_other(model: nn.Model, target: str) -> None:
+    made = export.library(model, "mixed", target=target)
+    own = {"memcpy", "memset", "memmove"} | ({"__stack_pointer"} if made.target.format is ObjectFormat.WASM else set())
+    assert set(made.undefined) <= own
+    assert made.code_bytes < 64 << 10
+    assert np.frombuffer(made.files["libmixed.a"][:8], np.uint8).tobytes() == b"!<arch>\n"
