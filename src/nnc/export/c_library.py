@@ -26,9 +26,8 @@ from nnc.export.archive import archive
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
-from nnc.export.program_ports import ExportableModel, ProgramPorts, ports_of
+from nnc.export.program_ports import ExportableModel, Function, ProgramPorts, ports_of
 from nnc.nn import Model
-from nnc.symbolic import Compiled, Symbol
 from nnc.symbolic.passes import QuantizationMode
 
 # What a C library has, or the object `support` of the archive.
@@ -42,7 +41,10 @@ MOST_INSIDE = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CLibrary:
-    """The files of a library by name, and its figures; `write` puts them into a folder."""
+    """The files of a library by name, and its figures; `write` puts them into a folder.
+
+    `plan_bytes` of the arena are those of the plan; `state` says where each tensor is in the memory that lasts.
+    """
 
     name: str
     target: TargetFacts
@@ -50,6 +52,8 @@ class CLibrary:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     arena_bytes: int
+    plan_bytes: int
+    state: tuple[MemoryRow, ...]
     state_bytes: int
     constant_bytes: int
     code_bytes: int
@@ -71,30 +75,34 @@ def library(
     name: str,
     *,
     target: str = "native",
+    function: Function = "predict",
     batch: int = 1,
     quantize: QuantizationMode | None = None,
     sizes: Mapping[str, int] | None = None,
     constants_inside: bool | None = None,
 ) -> CLibrary:
-    """The library of a model's prediction, of an ONNX file, or of a program that was compiled for a target.
+    """The library of a model, of an ONNX file, or of a program that was compiled for a target.
 
     `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. A model predicts
     `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
     dimensions. Constants are in the library, or in NAME.weights; by their size if that is not said.
 
+    The `function` "train" is one update: weights, optimizer state and counts are in a memory that lasts, of
+    NAME_STATE_BYTES, which `NAME_initial_state` is the beginning of; the rate is an input. "apply" predicts by the
+    weights in such a state, which may be that of "train".
+
     BackendError lists every command without a kernel of the target, before anything is made.
     """
     check_name(name)
-    ports = ports_of(source, TARGET + target, batch, quantize, sizes or {})
-    compiled, inputs, outputs = ports.compiled, ports.inputs, ports.outputs
-    backend = DISPATCHER.backend(compiled.planned.backend)
+    ports = ports_of(source, TARGET + target, function, batch, quantize, sizes or {})
+    backend = DISPATCHER.backend(ports.compiled.planned.backend)
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
-    described = describe(name, compiled, inputs, outputs, most_inside=_most_inside(constants_inside))
+    described = describe(name, ports, most_inside=_most_inside(constants_inside))
     code = backend.library(described.program)
     check_undefined(code)
-    answers = _answers(compiled, described, inputs, outputs)
+    answers = _answers(ports, described)
     return _made(described, code, answers)
 
 
@@ -118,20 +126,21 @@ def _most_inside(inside: bool | None) -> int:
     return 1 << 62 if inside else -1
 
 
-def _answers(
-    compiled: Compiled, described: Described, inputs: Mapping[str, Symbol], outputs: Mapping[str, Symbol]
-) -> dict[str, Array]:
+def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array]:
     """The outputs for the inputs that the check's rule gives, computed here; the state is as it was."""
-    state = [tensor for root, tensor in compiled.laid_out().tensors.items() if root in compiled.bindings.written]
+    compiled, given = ports.compiled, ports.given
 
     def run() -> dict[str, Array]:
-        before = [np.array(tensor.numpy()) for tensor in state]
-        values = [(inputs[port.name], filled(number, port)) for number, port in enumerate(described.inputs, 1)]
+        before = {name: np.array(tensor.numpy()) for name, tensor in ports.state.items()}
+        arrays = {port.name: filled(number, port) for number, port in enumerate(described.inputs, 1)}
+        for name, tensor in given.items():
+            tensor.copy_from(arrays[name])
+        values = [(symbol, arrays[name]) for name, symbol in ports.inputs.items() if name in arrays]
         try:
-            return dict(zip(outputs, compiled.read(values, outputs.values()), strict=True))
+            return dict(zip(ports.outputs, compiled.read(values, ports.outputs.values()), strict=True))
         finally:
-            for tensor, array in zip(state, before, strict=True):
-                tensor.copy_from(array)
+            for name, array in before.items():
+                ports.state[name].copy_from(array)
 
     return compiled.exclusively(run)
 
@@ -146,7 +155,7 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array])
         described.inputs,
         described.outputs,
         code.arena_bytes,
-        program.state_bytes,
+        len(program.initial),
         program.constant_bytes,
         of_file,
     )
@@ -171,7 +180,9 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array])
         described.inputs,
         described.outputs,
         code.arena_bytes,
-        program.state_bytes,
+        program.arena.nbytes,
+        described.state,
+        len(program.initial),
         program.constant_bytes,
         code.program.code_bytes,
         code.kernels,

@@ -1,6 +1,6 @@
 """A compiled program as a description of a library: ports by name, memory, statements.
 
-    described = describe("digits", compiled, {"image": x}, {"scores": y}, backend)
+    described = describe("digits", ports, most_inside=1 << 26)
 
 What the caller of the library gives and gets lies in the arena and is copied; what the program was given and only
 reads is a constant; what it also writes is lasting state.
@@ -17,16 +17,17 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER, Call
 from nnc.core.running.library_program import LibraryProgram, LibraryStatement, MemorySpan
-from nnc.core.values.command import Command
+from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
 from nnc.export.library_statements import statements_of
+from nnc.export.program_ports import ProgramPorts
+from nnc.ops import affine
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic import Compiled, Symbol
+from nnc.symbolic import Compiled, Symbol, SymbolicGraph
 from nnc.symbolic.compiler.compiled import ProgramMemory
-from nnc.symbolic.records import TensorKey
 
 ALIGNMENT = 64
 Bytes = NDArray[np.uint8]
@@ -51,7 +52,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Described:
-    """A program for a backend, its ports, and what each byte is for. `initial` is the state of now."""
+    """A program for a backend, its ports, and what each byte is for."""
 
     program: LibraryProgram
     inputs: tuple[Port, ...]
@@ -59,7 +60,6 @@ class Described:
     constants: tuple[MemoryRow, ...]
     state: tuple[MemoryRow, ...]
     constant_content: bytes
-    state_content: bytes
     arena: tuple[MemoryRow, ...]
 
 
@@ -101,25 +101,27 @@ class _Block:
 
 def describe(
     name: str,
-    compiled: Compiled,
-    inputs: Mapping[str, Symbol],
-    outputs: Mapping[str, Symbol],
+    asked: ProgramPorts,
     *,
     most_inside: int,
 ) -> Described:
     """The description of a program that was compiled for a target; constants of at most so many bytes are in it."""
+    compiled = asked.compiled
     graph, memory = compiled.allocate(), compiled.laid_out()
     backend = compiled.planned.backend
     statements = statements_of(graph.body, backend)
     constants, state = _Block(), _Block()
-    # A new value may be in the tensor of an old one, whose name it has none of.
-    lasting = {id(memory.tensors[root]) for root in memory.written}
-    kept, changed = ([r for r, t in memory.tensors.items() if (id(t) in lasting) is told] for told in (False, True))
-    constants.add(_named(compiled, memory, kept))
-    state.add(_named(compiled, memory, changed))
+    lasting = dict(asked.state) or _written(compiled, memory)
+    elsewhere = {id(tensor) for tensor in (*lasting.values(), *asked.given.values())}
+    state.add(list(lasting.items()))
+    label, bound = compiled.planned.graph.label, memory.tensors
+    constants.add([(label(root), tensor) for root, tensor in bound.items() if id(tensor) not in elsewhere])
     ports = _Ports(backend)
-    given = {label: ports.into(tensor) for label, tensor in _tensors(compiled, inputs, absent=True).items()}
-    wanted = {label: ports.out_of(tensor) for label, tensor in _tensors(compiled, outputs).items()}
+    given = {label: ports.into(tensor) for label, tensor in _tensors(compiled, asked.inputs, absent=True).items()}
+    given |= {label: ports.held(tensor) for label, tensor in asked.given.items()}
+    wanted = {label: ports.out_of(tensor) for label, tensor in _tensors(compiled, asked.outputs).items()}
+    for tensor in asked.counted:
+        ports.count(tensor)
     content = constants.content()
     program = LibraryProgram(
         name,
@@ -131,7 +133,7 @@ def describe(
         constants.nbytes,
         content if constants.nbytes <= most_inside else None,
         tuple(state.spans),
-        state.nbytes,
+        state.content(),
         tuple(ports.copies),
     )
     return Described(
@@ -141,7 +143,6 @@ def describe(
         tuple(constants.rows),
         tuple(state.rows),
         content,
-        state.content(),
         tuple(_arena_rows(compiled)),
     )
 
@@ -195,20 +196,39 @@ class _Ports:
         self.behind.append(self._copy(tensor, dense))
         return dense
 
+    def held(self, tensor: Tensor) -> Tensor:
+        """What a caller gives and no plan has."""
+        self.copies.append(tensor)
+        return tensor
+
+    def count(self, tensor: Tensor) -> None:
+        """tensor + 1, behind all else"""
+        graph = SymbolicGraph("count")
+        affine(graph.input(tensor.spec), 1.0, 1.0)
+        (command,) = (record.command for _, record in graph.execs.items())
+        self.behind.append(self._call(command, tensor, tensor))
+
     def _dense(self, tensor: Tensor) -> Tensor:
         dense = Tensor.empty(tensor.spec, "port")
         self.copies.append(dense)
         return dense
 
     def _copy(self, source: Tensor, target: Tensor) -> Call:
-        command = Command(contiguous, NoAttrs())
+        return self._call(Command(contiguous, NoAttrs()), source, target)
+
+    def _call(self, command: AnyCommand, source: Tensor, target: Tensor) -> Call:
         kernel = DISPATCHER.claim(command, (source.spec,), (target.spec,), self.backend).kernel
         return Call(kernel, (source,), (target,))
 
 
-def _named(compiled: Compiled, memory: ProgramMemory, roots: Sequence[TensorKey]) -> list[tuple[str, Tensor]]:
-    graph = compiled.planned.graph
-    return [(graph.label(root), memory.tensors[root]) for root in roots]
+def _written(compiled: Compiled, memory: ProgramMemory) -> dict[str, Tensor]:
+    """The bound tensors that runs write, each by its first name: a new value may be in that of an old one."""
+    named: dict[int, tuple[str, Tensor]] = {}
+    written = {id(memory.tensors[root]) for root in memory.written}
+    for root, tensor in memory.tensors.items():
+        if id(tensor) in written:
+            named.setdefault(id(tensor), (compiled.planned.graph.label(root), tensor))
+    return dict(named.values())
 
 
 def _tensors(compiled: Compiled, symbols: Mapping[str, Symbol], *, absent: bool = False) -> dict[str, Tensor]:

@@ -8,23 +8,38 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import field
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from nnc.classes import dataclass
+from nnc.core.values.tensor import Tensor
+from nnc.errors import UsageError
 from nnc.nn import Model
 from nnc.symbolic import Compiled, Symbol
 from nnc.symbolic.passes import QuantizationMode
 
+# What a library computes: a model's outputs by constants, an update, or the outputs by the state that updates leave.
+Function = Literal["predict", "train", "apply"]
+# Names of what callers give in each update, and of what counts updates and draws.
+RATE, COUNTED = "rate", ("step", "draws")
+T = TypeVar("T")
 UNSUITED = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProgramPorts:
-    """A program compiled for a target, and its inputs and outputs by the names that they have in C."""
+    """A program compiled for a target, and its inputs and outputs by the names that they have in C.
+
+    `state` are bound tensors that last from run to run, in their order, where these are more than those that runs
+    write. `given` are bound tensors that callers give in each run. What is in `counted` grows by one behind each run.
+    """
 
     compiled: Compiled
     inputs: Mapping[str, Symbol]
     outputs: Mapping[str, Symbol]
+    state: Mapping[str, Tensor] = field(default_factory=dict)
+    given: Mapping[str, Tensor] = field(default_factory=dict)
+    counted: tuple[Tensor, ...] = ()
 
 
 @runtime_checkable
@@ -38,16 +53,21 @@ class ExportableModel(Protocol):
 def ports_of(
     source: Model | ExportableModel | ProgramPorts,
     backend: str,
+    function: Function,
     batch: int,
     quantize: QuantizationMode | None,
     sizes: Mapping[str, int],
 ) -> ProgramPorts:
-    """The program of a source for a backend."""
+    """The program of a source for a backend; UsageError for a function that the source has not."""
     match source:
         case ProgramPorts():
             return source
-        case Model():
+        case Model() if function == "predict":
             return _prediction(source, backend, batch, quantize)
+        case Model():
+            return _step(source, backend, function, batch)
+        case _ if function != "predict":
+            raise UsageError("library", got=f"{function} of a file", need="a model of nnc", fix='function="predict"')
         case _:
             compiled, inputs, outputs = source.compiled_for(backend, **sizes)
             return ProgramPorts(compiled, _named(inputs), _named(outputs))
@@ -60,13 +80,30 @@ def _prediction(model: Model, backend: str, batch: int, quantize: QuantizationMo
     return ProgramPorts(step.compiled, _numbered("input", step.inputs), _numbered("output", step.results))
 
 
+def _step(model: Model, backend: str, function: Function, batch: int) -> ProgramPorts:
+    """An update, or a prediction, by weights in a state that both share: those of the model come first there."""
+    twin = copy.copy(model)
+    twin.backend, twin.autotune = backend, False
+    if twin.loss_scale is not None:
+        raise UsageError("library", got="a model with a loss_scale", need="a scale that stays", fix="loss_scale=None")
+    step = twin.training_step(batch) if function == "train" else twin.prediction_step(batch)
+    tensors = twin.tensors_of("train" if function == "train" else "predict")
+    rates = {name: tensor for name, tensor in tensors.items() if name == RATE or name.startswith(f"{RATE}.")}
+    state = {name: tensors[name] for name in (*twin.tensors(), *twin.states, *COUNTED) if name in tensors}
+    inputs = _numbered("input", step.inputs) | _numbered("target", step.targets)
+    names = ("loss", "score", "norm") if function == "train" else ()
+    outputs = dict(zip(names, step.results)) if names else _numbered("output", step.results)
+    counted = tuple(tensors[name] for name in COUNTED if name in tensors)
+    return ProgramPorts(step.compiled, inputs, outputs, state, _named(rates), counted)
+
+
 def _numbered(word: str, symbols: Sequence[Symbol]) -> dict[str, Symbol]:
     return {word if len(symbols) == 1 else f"{word}_{number}": symbol for number, symbol in enumerate(symbols)}
 
 
-def _named(symbols: Mapping[str, Symbol]) -> dict[str, Symbol]:
+def _named(symbols: Mapping[str, T]) -> dict[str, T]:
     """By names that C has; what becomes one name gets numbers."""
-    named: dict[str, Symbol] = {}
+    named: dict[str, T] = {}
     for text, symbol in symbols.items():
         plain = UNSUITED.sub("_", text)
         plain = plain if plain[:1].isalpha() else f"port_{plain}"

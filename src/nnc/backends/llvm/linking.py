@@ -68,7 +68,7 @@ def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
         tuple(places.at(check.word.address) for check in assembly.checks),
         MemoryPlace(Base.ARENA, places.end),
         places.end + aligned(scratch),
-        program.state_bytes,
+        program.initial,
         program.content,
         program.constant_bytes,
         len(program.standins),

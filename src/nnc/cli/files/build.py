@@ -28,6 +28,10 @@ Batch = Annotated[int, typer.Option(min=1, help="Examples of a run, for networks
 Quantize = Annotated[
     Literal["none", "weights", "dynamic"], typer.Option(help="Weights in 8 bits, or activations too, for networks.")
 ]
+What = Annotated[
+    Literal["predict", "train", "apply"],
+    typer.Option(help="Outputs by constants, an update, or outputs by the state that updates leave."),
+]
 Weights = Annotated[
     Literal["auto", "inside", "file"], typer.Option(help="Weights as constants, or in NAME.weights to be mapped.")
 ]
@@ -37,6 +41,7 @@ PREFIX = "model."
 def build(
     model: Source,
     target: Target = "native",
+    function: What = "predict",
     folder: Folder = Path(),
     name: Name = "",
     network_name: NetworkName = "",
@@ -58,7 +63,9 @@ def build(
         made = library(loaded, title, target=target, constants_inside=inside)  # type: ignore[arg-type]  # has compiled_for
     else:
         zoo = _network(model, network_name)
-        made = library(zoo, title, target=target, batch=batch, quantize=mode, constants_inside=inside)
+        made = library(
+            zoo, title, target=target, function=function, batch=batch, quantize=mode, constants_inside=inside
+        )
     made.write(folder)
     if json:
         write_json({"files": sorted(made.files), **_facts(made)})

@@ -72,7 +72,9 @@ def write_program(program: WholeProgram, target: TargetDescription) -> str:
         phases.append(generator.emit(own, name))
         module.absorb(own, name)
     if program.constants is not None and program.constant_bytes:
-        module.define(_constants(program.name, program.constants))
+        module.define(_constant(f"{program.name}_constants", "internal constant", program.constants))
+    if program.state:
+        module.define(_constant(f"{program.name}_initial_state", "constant", program.state))
     _Entry(module, program, phases).emit()
     _Checked(module, program).emit()
     text = str(module)
@@ -80,9 +82,9 @@ def write_program(program: WholeProgram, target: TargetDescription) -> str:
     return text if has_quotients else with_own_quotients(text)
 
 
-def _constants(name: str, content: bytes) -> str:
+def _constant(name: str, kind: str, content: bytes) -> str:
     escaped = "\\" + content.hex("\\")
-    return f'@{name}_constants = internal constant [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'
+    return f'@{name} = {kind} [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'
 
 
 class _Function:

@@ -106,7 +106,8 @@ class PortPlace:
 class WholeProgram:
     """A program with its ports, words that kernels set where an index is outside its axis, and memory of one worker.
 
-    `constants` are in the library; None where the caller maps a file of them, `pointers` is how many there are.
+    `state` is how the lasting memory begins. `constants` are in the library; None where the caller maps a file of them.
+    `pointers` is how many there are.
     """
 
     name: str
@@ -117,7 +118,12 @@ class WholeProgram:
     checks: tuple[MemoryPlace, ...]
     scratch: MemoryPlace
     arena_bytes: int
-    state_bytes: int
+    state: bytes
     constants: bytes | None
     constant_bytes: int
     pointers: int = 0
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the lasting memory."""
+        return len(self.state)

@@ -73,7 +73,7 @@ class LibraryProgram:
     """All that a library is made of.
 
     `constants` and `state` say where their spans lie in one block of bytes each; `content` is that of the constants,
-    None where a caller maps a file. `beside` are tensors that lie behind the arena.
+    None where a caller maps a file; `initial` is how the state begins. `beside` are tensors that lie behind the arena.
     """
 
     name: str
@@ -85,7 +85,7 @@ class LibraryProgram:
     constant_bytes: int
     content: bytes | None
     state: tuple[MemorySpan, ...]
-    state_bytes: int
+    initial: bytes
     beside: tuple[Tensor, ...] = ()
     standins: tuple[Tensor, ...] = ()
 

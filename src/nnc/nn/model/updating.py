@@ -15,7 +15,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import NotFiniteError, UsageError
 from nnc.nn.model.compiled_steps import ModelSteps
 from nnc.nn.optimization.interruption import PassState
-from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_step import ModelStep, Values
 
 R = TypeVar("R")
@@ -161,6 +161,16 @@ class ModelUpdates(ModelSteps):
                 self.accept_interrupted_update()
 
         self.exclusively(restore)
+
+    def tensors_of(self, kind: str = "train") -> dict[str, Tensor]:
+        """The tensors that a step of this kind reads and renews, by name, the numbers that steer it among them.
+
+        Those have the values of the next step; whoever runs steps without the model sees to them.
+        """
+        asked = step_kind("tensors_of", kind)
+        if asked.differentiates:
+            self._steer(asked.updates)
+        return self._homes(asked)
 
     def _steer(self, update: bool) -> None:
         """Write the numbers of the next pass."""
