@@ -68,7 +68,8 @@ def build(
         )
     made.write(folder)
     if json:
-        write_json({"files": sorted(made.files), **_facts(made)})
+        files: list[Json] = [*sorted(made.files)]
+        write_json({"files": files, **_facts(made)})
         return 0
     rows = table(f"{made.name} for {made.target.name} in {folder}", "bytes", "of")
     for what, number in _facts(made).items():
