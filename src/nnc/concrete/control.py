@@ -55,9 +55,15 @@ class PythonTest:
 @checked
 @dataclass(frozen=True, slots=True, eq=False)
 class Selector:
-    """Take the branch that the single integer in `place` names."""
+    """Take the branch that the single integer in `place` names.
+
+    With a `count` branches have the numbers below it; any other integer takes the branch of that number, the bypass,
+    or is an IndexRangeError where there is none.
+    """
 
     place: Place
+    count: int | None = None
+    has_bypass: bool = False
 
     def __post_init__(self) -> None:
         _check_single("case..of", self.place)
@@ -109,7 +115,7 @@ def choose(choice: Choice, offset: int, access: TapeAccess, index: Index) -> int
     """The index of the branch: what the choice says + offset."""
     match choice:
         case Selector():
-            return _integer(access.read(choice.place, index)) + offset
+            return _bounded(choice, _integer(access.read(choice.place, index))) + offset
         case PythonChoice():
             return _integer(choice.function(*(access.read(place, index) for place in choice.inputs))) + offset
         case TapedChoice():
@@ -118,6 +124,16 @@ def choose(choice: Choice, offset: int, access: TapeAccess, index: Index) -> int
             return access.tape.number(choice.forward, index)
         case _:
             assert_never(choice)
+
+
+def _bounded(choice: Selector, number: int) -> int:
+    """The number of the branch."""
+    if choice.count is None or 0 <= number < choice.count:
+        return number
+    if not choice.has_bypass:
+        need = f"0 ≤ choice < {choice.count}"
+        raise IndexRangeError("case..of", got="a choice without a branch", need=need, fix="bypass=")
+    return choice.count
 
 
 def _integer(value: object) -> int:

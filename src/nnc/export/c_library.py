@@ -21,7 +21,7 @@ from nnc.core.precautions.replacement import write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
 from nnc.core.values.platform import ObjectFormat, TargetFacts
-from nnc.errors import BackendError, UsageError
+from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
@@ -126,11 +126,14 @@ def _most_inside(inside: bool | None) -> int:
     return 1 << 62 if inside else -1
 
 
-def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array]:
-    """The outputs for the inputs that the check's rule gives, computed here; the state is as it was."""
+def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | None:
+    """The outputs for the inputs that the check's rule gives, computed here; None where these are an error.
+
+    The state is as it was.
+    """
     compiled, given = ports.compiled, ports.given
 
-    def run() -> dict[str, Array]:
+    def run() -> dict[str, Array] | None:
         before = {name: np.array(tensor.numpy()) for name, tensor in ports.state.items()}
         arrays = {port.name: filled(number, port) for number, port in enumerate(described.inputs, 1)}
         for name, tensor in given.items():
@@ -138,6 +141,8 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array]:
         values = [(symbol, arrays[name]) for name, symbol in ports.inputs.items() if name in arrays]
         try:
             return dict(zip(ports.outputs, compiled.read(values, ports.outputs.values()), strict=True))
+        except IndexRangeError:
+            return None
         finally:
             for name, array in before.items():
                 ports.state[name].copy_from(array)
@@ -145,7 +150,7 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array]:
     return compiled.exclusively(run)
 
 
-def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array]) -> CLibrary:
+def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] | None) -> CLibrary:
     """All files as bytes."""
     program = described.program
     of_file = program.content is None and program.constant_bytes > 0

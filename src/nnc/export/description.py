@@ -21,7 +21,7 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
-from nnc.export.library_statements import statements_of
+from nnc.export.library_statements import Statements, check_native
 from nnc.export.program_ports import ProgramPorts
 from nnc.ops import affine
 from nnc.ops.movement.copy import contiguous
@@ -109,7 +109,9 @@ def describe(
     compiled = asked.compiled
     graph, memory = compiled.allocate(), compiled.laid_out()
     backend = compiled.planned.backend
-    statements = statements_of(graph.body, backend)
+    check_native(graph.body, backend)
+    made = Statements()
+    statements = made.of(graph.body)
     constants, state = _Block(), _Block()
     lasting = dict(asked.state) or _written(compiled, memory)
     elsewhere = {id(tensor) for tensor in (*lasting.values(), *asked.given.values())}
@@ -134,7 +136,8 @@ def describe(
         content if constants.nbytes <= most_inside else None,
         tuple(state.spans),
         state.content(),
-        tuple(ports.copies),
+        (*made.counts, *ports.copies),
+        tuple(made.standins.values()),
     )
     return Described(
         program,

@@ -85,7 +85,7 @@ def _calls(statements: Sequence[LibraryStatement]) -> Iterator[Call]:
                 yield from _calls((*statement.before, *statement.rest))
             case LibraryBranch():
                 for branch in (*statement.branches.values(), statement.otherwise):
-                    yield from _calls(branch)
+                    yield from _calls(branch or ())
             case Reassignment() | TurnedView():
                 pass
             case _:
@@ -168,7 +168,8 @@ class _Linking:
                 yield Repetition(at(statement.count), statement.limit, tested, statement.at_most, *parts)
             case LibraryBranch():
                 branches = {number: self.all(branch) for number, branch in statement.branches.items()}
-                yield Selection(of(statement.chosen), statement.offset, branches, self.all(statement.otherwise))
+                otherwise = None if statement.otherwise is None else self.all(statement.otherwise)
+                yield Selection(of(statement.chosen), statement.offset, branches, otherwise)
             case _:
                 assert_never(statement)
 

@@ -281,8 +281,11 @@ class _Entry(_Function):
             with _leaving(b, b.compare("==", index, number)):
                 self._all(branch)
                 b.jump(end)
-        self._all(selection.otherwise)
-        b.jump(end)
+        if selection.otherwise is None:
+            b.line(f"ret i32 {int(ErrorCode.INDEX)}")
+        else:
+            self._all(selection.otherwise)
+            b.jump(end)
         b.open(end)
 
 
@@ -349,7 +352,7 @@ def runs_in(statements: Sequence[Statement]) -> Iterator[KernelRun]:
                 waiting += (*statement.before, *statement.rest)
             case Selection():
                 waiting += (
-                    *statement.otherwise,
+                    *(statement.otherwise or ()),
                     *(inner for branch in statement.branches.values() for inner in branch),
                 )
             case PointerMove() | Turn():

@@ -82,12 +82,12 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The branch that the integer at `chosen` + `offset` names, or else `otherwise`."""
+    """The branch that the integer at `chosen` + `offset` names, or else `otherwise`; None is an error."""
 
     chosen: tuple[MemoryPlace, Scalar]
     offset: int
     branches: Mapping[int, tuple[Statement, ...]]
-    otherwise: tuple[Statement, ...]
+    otherwise: tuple[Statement, ...] | None
 
 
 Statement: TypeAlias = KernelRun | PointerMove | Turn | Repetition | Selection

@@ -57,12 +57,12 @@ class LibraryLoop:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LibraryBranch:
-    """The branch that the integer in `chosen` + `offset` names, or else `otherwise`."""
+    """The branch that the integer in `chosen` + `offset` names, or else `otherwise`; None is an error."""
 
     chosen: Tensor
     offset: int
     branches: Mapping[int, tuple[LibraryStatement, ...]]
-    otherwise: tuple[LibraryStatement, ...] = ()
+    otherwise: tuple[LibraryStatement, ...] | None = ()
 
 
 LibraryStatement: TypeAlias = Call | Reassignment | TurnedView | LibraryLoop | LibraryBranch

@@ -21,6 +21,7 @@ from nnc.concrete import (
     Place,
     PythonTest,
     Reference,
+    Selector,
     synchronize_to_multiview,
 )
 from nnc.concrete import ExecKey as ConcreteKey
@@ -33,7 +34,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.compiler.body_tests import bounded, choice, integer
+from nnc.symbolic.compiler.body_tests import bounded, choice
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.check.turns import turns
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
@@ -356,7 +357,7 @@ class GraphBuilder:
         passed = self.planned.slots.passed.get(step, tuple({} for _ in bodies))
         before = self._moving_before(passed)
         phis, lives = self._pass(passed), self.planned.lives.of
-        chooser = choice(attrs.function or integer, len(attrs.branches), attrs.otherwise is not None)
+        chooser = _chooser(attrs, inputs)
         node = self.concrete.case_of(chooser, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
         self._append(node)
         for index, ((name, body), planned) in enumerate(zip(attrs.bodies(), bodies, strict=True)):
@@ -416,6 +417,14 @@ class GraphBuilder:
             sizes.update(planned.slots.sizes, (planned.lives.of[root].nbytes for root in planned.slots.of))
         sizes.update(spec.nbytes for spec in specs)
         return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
+
+
+def _chooser(attrs: CaseAttrs, inputs: Sequence[Place]) -> Selector | Callable[..., int]:
+    """What takes a branch: an integer as data, which a library can have, or a function."""
+    count, has_bypass = len(attrs.branches), attrs.otherwise is not None
+    if attrs.function is None:
+        return Selector(inputs[0], count, has_bypass)
+    return choice(attrs.function, count, has_bypass)
 
 
 def _poison(dead: Place) -> AnyCommand:
