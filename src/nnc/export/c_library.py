@@ -23,6 +23,7 @@ from nnc.core.running.library_program import LibraryBackend, LibraryCode, Object
 from nnc.core.values.platform import ObjectFormat, TargetFacts
 from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
+from nnc.export.browser import browser_files
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
@@ -176,6 +177,8 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
         "Makefile": makefile(interface).encode(),
         "CMakeLists.txt": cmake_lists(interface).encode(),
     }
+    if code.alone is not None:
+        files |= browser_files(interface, code.alone)
     if of_file:
         files[f"{program.name}.weights"] = described.constant_content
     return CLibrary(

@@ -24,6 +24,7 @@ from nnc.codegen.program.support import write_support
 from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.platform import ObjectFormat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +63,7 @@ class TargetBackend:
         """Object code for a program all of whose calls are this backend's."""
         whole = linked(program, self.claims.target)
         target, own = self.target.description, whole.scratch.offset - aligned(program.arena.nbytes)
+        is_module = self.target.format is ObjectFormat.WASM
         return LibraryCode(
             self.target.facts,
             object_file(write_program(whole, target), self.target),
@@ -69,6 +71,7 @@ class TargetBackend:
             whole.arena_bytes,
             {"kernels": own, "scratch": whole.arena_bytes - whole.scratch.offset},
             len(whole.kernels),
+            object_file(write_program(whole, target, alone=True), self.target) if is_module else None,
         )
 
 

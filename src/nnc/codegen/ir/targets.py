@@ -95,6 +95,10 @@ TARGETS = (
         compiler="clang", flags="--target=wasm32",
     ),
     _other(
+        "browser", "wasm32-unknown-unknown", "generic", "+simd128", registers=16, fused=False, format=WASM,
+        relocation="static", compiler="clang", flags="--target=wasm32 -msimd128",
+    ),
+    _other(
         "wasm32-simd", "wasm32-unknown-unknown", "generic", "+simd128", registers=16, fused=False, format=WASM,
         relocation="static", compiler="clang", flags="--target=wasm32 -msimd128",
     ),

@@ -44,6 +44,7 @@ from nnc.codegen.program.statements import (
     Turn,
     WholeProgram,
 )
+from nnc.codegen.program.support import support_functions
 
 # In front of the addresses of a kernel is that of the words that it reads; here they are in its code.
 HEAD_BYTES = 8
@@ -63,8 +64,11 @@ class ErrorCode(IntEnum):
     ENDLESS = 6
 
 
-def write_program(program: WholeProgram, target: TargetDescription) -> str:
-    """The text of the program: kernels, constants, and the functions that a header declares."""
+def write_program(program: WholeProgram, target: TargetDescription, *, alone: bool = False) -> str:
+    """The text of the program: kernels, constants, and the functions that a header declares.
+
+    One that is `alone` has what others find in a C library itself, and says where its first state is.
+    """
     module = Module(target)
     phases = []
     for number, generator in enumerate(program.kernels):
@@ -77,9 +81,19 @@ def write_program(program: WholeProgram, target: TargetDescription) -> str:
         module.define(_constant(f"{program.name}_initial_state", "constant", program.state))
     _Entry(module, program, phases).emit()
     _Checked(module, program).emit()
+    if alone:
+        _alone(module, program)
     text = str(module)
     has_quotients = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
     return text if has_quotients else with_own_quotients(text)
+
+
+def _alone(module: Module, program: WholeProgram) -> None:
+    for function in support_functions(module.target):
+        module.append(function)
+    if program.state:
+        b = Builder(module, f"{program.name}_initial_state_address", (), "ptr")
+        b.finish(Value(f"@{program.name}_initial_state", ADDRESS, b))
 
 
 def _constant(name: str, kind: str, content: bytes) -> str:

@@ -59,12 +59,17 @@ end:
 """
 
 
-def write_support(target: TargetDescription) -> str:
-    """The text of the three functions, byte by byte: `volatile` keeps LLVM from making calls of themselves of them."""
-    functions = [
+def support_functions(target: TargetDescription) -> tuple[str, ...]:
+    """The three functions, byte by byte: `volatile` keeps LLVM from making calls of themselves of them."""
+    functions = (
         _COPY.replace("NAME", "memcpy").replace("BACKWARD", "br label %forward"),
         _COPY.replace("NAME", "memmove").replace("BACKWARD", _BACKWARD),
         _SET,
-    ]
-    text = "\n".join(functions).replace("iSIZE", f"i{8 * target.pointer_bytes}")
+    )
+    return tuple(text.replace("iSIZE", f"i{8 * target.pointer_bytes}") for text in functions)
+
+
+def write_support(target: TargetDescription) -> str:
+    """Their text as a module."""
+    text = "\n".join(support_functions(target))
     return f'target triple = "{target.triple}"\n{text}\nattributes #0 = {{ nounwind "no-builtins" }}\n'

@@ -105,7 +105,8 @@ class LibraryCode:
     """The object file of a program, and that of what compilers expect of a C library: memcpy and the like.
 
     `arena_bytes` counts those of the plan, and `beside` behind them by what they are for: words that kernels set and
-    copies without gaps, and scratch memory.
+    copies without gaps, and scratch memory. `alone` is the program with what others find in a C library, where a module
+    is made of it without a linker.
     """
 
     target: TargetFacts
@@ -114,6 +115,7 @@ class LibraryCode:
     arena_bytes: int
     beside: Mapping[str, int]
     kernels: int
+    alone: ObjectFile | None = None
 
 
 @runtime_checkable

@@ -1,0 +1,208 @@
+"""A program for browsers and node: a module of WebAssembly, an ES module with types, a page.
+
+    import { load } from "./digits.mjs";
+    const digits = await load();
+    const { output } = digits.run({ input: new Float32Array(64) });
+
+Addresses are known before anything runs, so the ES module is a table of typed arrays over one memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from nnc.classes import dataclass
+from nnc.core.running.library_program import ObjectFile
+from nnc.export.description import ALIGNMENT, Port
+from nnc.export.interface import Interface
+from nnc.export.wasm_module import PAGE, STACK_BYTES, data_end, wasm_module
+
+# Typed arrays of elements; floats of 16 bits are their bits.
+ARRAYS = {
+    "f64": "Float64Array", "f32": "Float32Array", "f16": "Uint16Array", "bf16": "Uint16Array", "i64": "BigInt64Array",
+    "i32": "Int32Array", "i16": "Int16Array", "i8": "Int8Array", "u8": "Uint8Array", "bool": "Uint8Array",
+}  # fmt: skip
+POINTER_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PortAddress:
+    """Where a port's elements are in the memory."""
+
+    port: Port
+    address: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMap:
+    """Addresses behind constants and stack: arena, state, weights of a file, ports, and structures of pointers."""
+
+    arena: int
+    state: int
+    weights: int
+    inputs: tuple[PortAddress, ...]
+    outputs: tuple[PortAddress, ...]
+    input_pointers: int
+    output_pointers: int
+    end: int
+
+    @classmethod
+    def of(cls, library: Interface, begin: int) -> MemoryMap:
+        """One behind the other, aligned."""
+        end = begin
+
+        def take(nbytes: int) -> int:
+            nonlocal end
+            place = -(-end // ALIGNMENT) * ALIGNMENT
+            end = place + nbytes
+            return place
+
+        arena, state = take(library.arena_bytes), take(library.state_bytes)
+        weights = take(library.constant_bytes if library.of_file else 0)
+        inputs = tuple(PortAddress(port, take(port.spec.nbytes)) for port in library.inputs)
+        outputs = tuple(PortAddress(port, take(port.spec.nbytes)) for port in library.outputs)
+        pointers = take(POINTER_BYTES * (len(inputs) + library.of_file)), take(POINTER_BYTES * len(outputs))
+        return cls(arena, state, weights, inputs, outputs, *pointers, end)
+
+
+def browser_files(library: Interface, code: ObjectFile) -> dict[str, bytes]:
+    """The module of WebAssembly, the ES module, its types and a page, by file name."""
+    memory = MemoryMap.of(library, data_end(code.content) + STACK_BYTES)
+    exports = [f"{library.name}_run", *([f"{library.name}_initial_state_address"] if library.state_bytes else [])]
+    module = wasm_module(code.content, exports, -(-memory.end // PAGE))
+    return {
+        f"{library.name}.wasm": module,
+        f"{library.name}.mjs": _script(library, memory).encode(),
+        f"{library.name}.d.ts": _types(library).encode(),
+        "index.html": _PAGE.replace("NAME", library.name).encode(),
+    }
+
+
+def _rows(ports: Sequence[PortAddress]) -> str:
+    rows = []
+    for row in ports:
+        kind, elements = ARRAYS[row.port.spec.dtype.name], row.port.spec.elements
+        rows.append(f"  {json.dumps(row.port.name)}: [{kind}, {row.address}, {elements}],\n")
+    return "".join(rows)
+
+
+def _script(library: Interface, memory: MemoryMap) -> str:
+    words = {
+        "NAME": library.name,
+        "INPUTS": _rows(memory.inputs),
+        "OUTPUTS": _rows(memory.outputs),
+        "ARENA": str(memory.arena),
+        "STATE": str(memory.state),
+        "STATE_BYTES": str(library.state_bytes),
+        "WEIGHTS": str(memory.weights),
+        "WEIGHT_BYTES": str(library.constant_bytes if library.of_file else 0),
+        "INPUT_POINTERS": str(memory.input_pointers),
+        "OUTPUT_POINTERS": str(memory.output_pointers),
+    }
+    text = _SCRIPT
+    for word, content in words.items():
+        text = text.replace(f"@{word}@", content)
+    return text
+
+
+_SCRIPT = """// @NAME@: made by nnc. One instance is one memory; load() again for another one.
+const INPUTS = {
+@INPUTS@};
+const OUTPUTS = {
+@OUTPUTS@};
+const STATE_BYTES = @STATE_BYTES@, WEIGHT_BYTES = @WEIGHT_BYTES@;
+const ERRORS = ["", "a null pointer", "a misaligned pointer", "an arena too small", "memory that overlaps",
+  "an index outside its axis", "a loop beyond its bound"];
+
+async function bytesOf(url) {
+  if (url.protocol === "file:") {
+    const { readFile } = await import("node:fs/promises");
+    return readFile(url);
+  }
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${url}: ${response.status}`);
+  return response.arrayBuffer();
+}
+
+export async function load(options = {}) {
+  const url = options.url ?? new URL("./@NAME@.wasm", import.meta.url);
+  const { instance } = await WebAssembly.instantiate(options.module ?? (await bytesOf(url)), {});
+  const { memory, @NAME@_run, @NAME@_initial_state_address } = instance.exports;
+  const view = ([Kind, address, length]) => new Kind(memory.buffer, address, length);
+  const pointers = (rows, first) => Object.values(rows).forEach(([, address], place) => {
+    new Uint32Array(memory.buffer, first, place + 1)[place] = address;
+  });
+  if (WEIGHT_BYTES) {
+    const weights = options.weights ?? (await bytesOf(new URL("./@NAME@.weights", import.meta.url)));
+    new Uint8Array(memory.buffer, @WEIGHTS@, WEIGHT_BYTES).set(new Uint8Array(weights));
+    new Uint32Array(memory.buffer, @INPUT_POINTERS@, 1)[0] = @WEIGHTS@;
+  }
+  pointers(INPUTS, @INPUT_POINTERS@ + (WEIGHT_BYTES ? 4 : 0));
+  pointers(OUTPUTS, @OUTPUT_POINTERS@);
+  const state = new Uint8Array(memory.buffer, @STATE@, STATE_BYTES);
+  const reset = () => {
+    if (STATE_BYTES) state.set(new Uint8Array(memory.buffer, @NAME@_initial_state_address(), STATE_BYTES));
+  };
+  reset();
+  return {
+    state,
+    reset,
+    run(inputs = {}) {
+      for (const [name, row] of Object.entries(INPUTS)) {
+        const given = inputs[name];
+        if (given === undefined || given.length !== row[2]) {
+          throw new RangeError(`${name}: got ${given?.length ?? "nothing"}; need ${row[2]} elements`);
+        }
+        view(row).set(given);
+      }
+      const places = STATE_BYTES ? [@ARENA@, @STATE@] : [@ARENA@];
+      const error = @NAME@_run(...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@);
+      if (error) throw new Error(`@NAME@: ${ERRORS[error]}`);
+      return Object.fromEntries(Object.entries(OUTPUTS).map(([name, row]) => [name, view(row).slice()]));
+    },
+  };
+}
+"""
+
+
+def _types(library: Interface) -> str:
+    given = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.inputs)
+    made = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.outputs)
+    return f"""export interface Inputs {{
+{given}}}
+export interface Outputs {{
+{made}}}
+export interface Program {{
+  /** What lasts from run to run: copy it out to save it, set it to go on from there. */
+  readonly state: Uint8Array;
+  /** The state as it was when the program was made. */
+  reset(): void;
+  /** One run: elements of every input, in row-major order; outputs are copies. */
+  run(inputs: Inputs): Outputs;
+}}
+export interface Options {{
+  url?: URL;
+  module?: BufferSource;
+  weights?: ArrayBuffer;
+}}
+export function load(options?: Options): Promise<Program>;
+"""
+
+
+_PAGE = """<!doctype html>
+<meta charset="utf-8">
+<title>NAME</title>
+<pre id="told">loading NAME …</pre>
+<script type="module">
+  import { load } from "./NAME.mjs";
+  const told = document.getElementById("told");
+  try {
+    const program = await load();
+    window.program = program;
+    told.textContent = "NAME is ready: program.run({…}) in the console";
+  } catch (error) {
+    told.textContent = String(error);
+  }
+</script>
+"""
