@@ -58,6 +58,7 @@ class CLibrary:
     state_bytes: int
     constant_bytes: int
     code_bytes: int
+    stack_bytes: int
     kernels: int
     undefined: tuple[str, ...]
 
@@ -81,6 +82,7 @@ def library(
     quantize: QuantizationMode | None = None,
     sizes: Mapping[str, int] | None = None,
     constants_inside: bool | None = None,
+    pool: bool = False,
 ) -> CLibrary:
     """The library of a model, of an ONNX file, or of a program that was compiled for a target.
 
@@ -92,6 +94,8 @@ def library(
     NAME_STATE_BYTES, which `NAME_initial_state` is the beginning of; the rate is an input. "apply" predicts by the
     weights in such a state, which may be that of "train".
 
+    With a `pool` there is NAME_run_parallel, which hands chunks of work to workers of the caller's by a callback.
+
     BackendError lists every command without a kernel of the target, before anything is made.
     """
     check_name(name)
@@ -100,7 +104,9 @@ def library(
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
-    described = describe(name, ports, most_inside=_most_inside(constants_inside))
+    if pool and backend.is_module:
+        raise UsageError("library", got="a pool for WebAssembly", need="one worker there", fix="pool=False")
+    described = describe(name, ports, most_inside=_most_inside(constants_inside), pooled=pool)
     code = backend.library(described.program)
     check_undefined(code)
     answers = _answers(ports, described)
@@ -164,6 +170,8 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
         len(program.initial),
         program.constant_bytes,
         of_file,
+        code.program.stack_bytes,
+        code.beside["scratch"] if program.pooled else None,
     )
     members = {"program.o": code.program, "support.o": code.support}
     files = {
@@ -193,6 +201,7 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
         len(program.initial),
         program.constant_bytes,
         code.program.code_bytes,
+        code.program.stack_bytes,
         code.kernels,
         code.program.undefined,
     )
@@ -224,6 +233,7 @@ def _facts(interface: Interface, described: Described, code: LibraryCode) -> str
             "state": interface.state_bytes,
             "constants": interface.constant_bytes,
             "code": code.program.code_bytes,
+            "stack": code.program.stack_bytes,
         },
         "kernels": code.kernels,
         "arena": [_row(row) for row in described.arena],

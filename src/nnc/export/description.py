@@ -104,6 +104,7 @@ def describe(
     asked: ProgramPorts,
     *,
     most_inside: int,
+    pooled: bool = False,
 ) -> Described:
     """The description of a program that was compiled for a target; constants of at most so many bytes are in it."""
     compiled = asked.compiled
@@ -138,6 +139,7 @@ def describe(
         state.content(),
         (*made.counts, *ports.copies),
         tuple(made.standins.values()),
+        pooled,
     )
     return Described(
         program,

@@ -41,6 +41,8 @@ class Interface:
     state_bytes: int
     constant_bytes: int
     of_file: bool
+    stack_bytes: int
+    worker_bytes: int | None
 
     @property
     def prefix(self) -> str:
@@ -75,6 +77,7 @@ def header(library: Interface) -> str:
         "SIZES": _sizes(library),
         "INPUTS": weights + _fields(library.inputs, "const "),
         "OUTPUTS": _fields(library.outputs, ""),
+        "POOL": "" if library.worker_bytes is None else _POOL,
         "INITIAL": _INITIAL if library.state_bytes else "",
         "PARAMETERS": library.parameters,
         "AND_STATE": " and of the state" if library.state_bytes else "",
@@ -89,6 +92,17 @@ def header(library: Interface) -> str:
     return text
 
 
+_POOL = """
+/* Workers of the caller's: parallel_for calls task(argument, n) for each n below tasks, and waits for all of them. */
+typedef struct {
+    void *context;
+    size_t workers;
+    void (*parallel_for)(void *context, size_t tasks, void (*task)(void *argument, size_t number), void *argument);
+} @NAME@_pool;
+
+/* The same results by several workers; each beyond the first needs @PREFIX@_WORKER_BYTES more behind the arena. */
+int @NAME@_run_parallel(@PARAMETERS@, const @NAME@_pool *pool);
+"""
 _INITIAL = """
 /* The state as it was when the library was made: copy it into aligned memory. */
 extern const unsigned char @NAME@_initial_state[];
@@ -102,7 +116,7 @@ _HEADER = """/* @NAME@: made by nnc for @TARGET@. Memory is the caller's; nothin
 extern "C" {
 #endif
 
-/* Bytes of the arena@AND_STATE@, and what their first byte is aligned to. */
+/* Bytes of the arena@AND_STATE@, of the stack, and what the first byte of memory is aligned to. */
 @SIZES@
 
 @CODES@
@@ -118,7 +132,7 @@ int @NAME@_run(@PARAMETERS@);
 
 /* The same, for callers that are not trusted: @PREFIX@_ARENA_TOO_SMALL, @PREFIX@_OVERLAP before anything is written. */
 int @NAME@_run_checked(size_t arena_bytes, @PARAMETERS@);
-
+@POOL@
 #ifdef __cplusplus
 }
 #endif
@@ -132,6 +146,10 @@ def _sizes(library: Interface) -> str:
         numbers["STATE_BYTES"] = library.state_bytes
     if library.of_file:
         numbers["WEIGHT_BYTES"] = library.constant_bytes
+    if library.worker_bytes is not None:
+        numbers["WORKER_BYTES"] = library.worker_bytes
+    if library.stack_bytes:
+        numbers["STACK_BYTES"] = library.stack_bytes
     numbers["ALIGNMENT"] = ALIGNMENT
     return "\n".join(f"#define {library.prefix}_{word} ((size_t){number})" for word, number in numbers.items())
 

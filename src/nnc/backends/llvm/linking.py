@@ -72,6 +72,8 @@ def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
         program.content,
         program.constant_bytes,
         len(program.standins),
+        aligned(scratch),
+        program.pooled,
     )
 
 

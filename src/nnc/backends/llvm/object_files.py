@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from nnc.backends.llvm.arm_attributes import with_hard_floats
 from nnc.backends.llvm.library import llvm, undisturbed
 from nnc.backends.llvm.object_contents import contents
 from nnc.backends.llvm.run.object_code import compile_on
+from nnc.backends.llvm.stack_depth import stack_depth
 from nnc.codegen.ir.targets import LibraryTarget
 from nnc.core.running.library_program import ObjectFile
 
@@ -34,4 +36,5 @@ def object_file(source: str, target: LibraryTarget) -> ObjectFile:
     )
     layout = f'target datalayout = "{machine.target_data}"\n'
     code = compile_on(layout + source, machine)
-    return contents(with_hard_floats(code) if described.triple.endswith("eabihf") else code)
+    content = with_hard_floats(code.content) if described.triple.endswith("eabihf") else code.content
+    return replace(contents(content), stack_bytes=stack_depth(source, code.assembly, described.triple))

@@ -35,6 +35,11 @@ class TargetBackend:
     target: LibraryTarget
     claims: TargetClaims
 
+    @property
+    def is_module(self) -> bool:
+        """Whether libraries are modules of WebAssembly."""
+        return self.target.format is ObjectFormat.WASM
+
     def absence(self) -> str:
         """Why no library can be made: LLVM cannot be loaded."""
         return library.ABSENCE
@@ -63,7 +68,6 @@ class TargetBackend:
         """Object code for a program all of whose calls are this backend's."""
         whole = linked(program, self.claims.target)
         target, own = self.target.description, whole.scratch.offset - aligned(program.arena.nbytes)
-        is_module = self.target.format is ObjectFormat.WASM
         return LibraryCode(
             self.target.facts,
             object_file(write_program(whole, target), self.target),
@@ -71,7 +75,7 @@ class TargetBackend:
             whole.arena_bytes,
             {"kernels": own, "scratch": whole.arena_bytes - whole.scratch.offset},
             len(whole.kernels),
-            object_file(write_program(whole, target, alone=True), self.target) if is_module else None,
+            object_file(write_program(whole, target, alone=True), self.target) if self.is_module else None,
         )
 
 

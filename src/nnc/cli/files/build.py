@@ -35,6 +35,7 @@ What = Annotated[
 Weights = Annotated[
     Literal["auto", "inside", "file"], typer.Option(help="Weights as constants, or in NAME.weights to be mapped.")
 ]
+Pool = Annotated[bool, typer.Option("--pool", help="A function too that workers of the caller's share.")]
 PREFIX = "model."
 
 
@@ -49,6 +50,7 @@ def build(
     size: Sizes = None,
     quantize: Quantize = "none",
     weights: Weights = "auto",
+    pool: Pool = False,
     json: AsJson = False,
 ) -> int:
     """Write a C library: archive, header, an example, a check of recorded answers, and its memory as numbers.
@@ -60,11 +62,18 @@ def build(
     title = name or _plain(Path(model).stem)
     if Path(model).suffix == ".onnx":
         loaded = load(Path(model), size, "")
-        made = library(loaded, title, target=target, constants_inside=inside)  # type: ignore[arg-type]  # has compiled_for
+        made = library(loaded, title, target=target, constants_inside=inside, pool=pool)  # type: ignore[arg-type]  # has compiled_for
     else:
         zoo = _network(model, network_name)
         made = library(
-            zoo, title, target=target, function=function, batch=batch, quantize=mode, constants_inside=inside
+            zoo,
+            title,
+            target=target,
+            function=function,
+            batch=batch,
+            quantize=mode,
+            constants_inside=inside,
+            pool=pool,
         )
     made.write(folder)
     if json:

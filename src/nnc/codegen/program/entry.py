@@ -31,6 +31,7 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.narrow import with_own_quotients
+from nnc.codegen.program.pool import PoolCalls, write_tasks
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
@@ -50,6 +51,8 @@ from nnc.codegen.program.support import support_functions
 HEAD_BYTES = 8
 WORD_BYTES = 8
 INT = Type(I32)
+# A phase that one worker finishes in fewer nanoseconds is not worth handing to a pool.
+WORTH_SHARING = 4000.0
 
 
 class ErrorCode(IntEnum):
@@ -79,7 +82,11 @@ def write_program(program: WholeProgram, target: TargetDescription, *, alone: bo
         module.define(_constant(f"{program.name}_constants", "internal constant", program.constants))
     if program.state:
         module.define(_constant(f"{program.name}_initial_state", "constant", program.state))
-    _Entry(module, program, phases).emit()
+    entry = _Entry(module, program, phases)
+    entry.emit()
+    if program.pooled:
+        write_tasks(module, program.name)
+        _Alone(module, program).emit()
     _Checked(module, program).emit()
     if alone:
         _alone(module, program)
@@ -105,10 +112,15 @@ class _Function:
     """A function of C: its parameters, and returns with a code where something is wrong."""
 
     def __init__(
-        self, module: Module, program: WholeProgram, name: str, first: Sequence[tuple[str, Type]] = ()
+        self,
+        module: Module,
+        program: WholeProgram,
+        name: str,
+        first: Sequence[tuple[str, Type]] = (),
+        last: Sequence[str] = (),
     ) -> None:
         self.program = program
-        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs"]
+        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs", *last]
         self.b = Builder(module, name, [*first, *((text, ADDRESS) for text in names)], INT.scalar.register)
         self.given = dict(zip(names, self.b.arguments[len(first) :], strict=True))
 
@@ -139,7 +151,10 @@ class _Entry(_Function):
     """Writes the function that runs the statements in order."""
 
     def __init__(self, module: Module, program: WholeProgram, phases: Sequence[tuple[Phase, ...]]) -> None:
-        super().__init__(module, program, f"{program.name}_run")
+        pooled = program.pooled
+        last = ("pool",) if pooled else ()
+        super().__init__(module, program, f"{program.name}_run{'_parallel' if pooled else ''}", last=last)
+        self.pool = PoolCalls(self.b, program.name, self.given.pop("pool")) if pooled else None
         self.phases = phases
         most = max((len(run.places) + len(run.numbers) for run in runs_in(program.statements)), default=0)
         # Numbers are words behind as many words as there are addresses, which on 32 bits are half as long.
@@ -246,6 +261,9 @@ class _Entry(_Function):
         for phase, count, step in merged(self.phases[run.kernel]):
             with b.loop(0, count) as turn:
                 first = turn * step + phase.first
+                if self.pool is not None and phase.items > 1 and phase.cost >= WORTH_SHARING:
+                    self.pool.share(phase, self.table, first, scratch, self.program.scratch_bytes)
+                    continue
                 end = first + phase.items
                 text = f"ptr {self.table.text}, i64 {first.text}, i64 {end.text}, ptr {scratch.text}"
                 b.line(f"call void @{phase.symbol}({text})")
@@ -301,6 +319,18 @@ class _Entry(_Function):
             self._all(selection.otherwise)
             b.jump(end)
         b.open(end)
+
+
+class _Alone(_Function):
+    """Writes the function that runs a pooled program on its caller alone."""
+
+    def __init__(self, module: Module, program: WholeProgram) -> None:
+        super().__init__(module, program, f"{program.name}_run")
+
+    def emit(self) -> None:
+        """The same without a pool."""
+        names = ", ".join(f"ptr {value.text}" for value in self.given.values())
+        self.b.finish(self.b.emit(INT, f"call i32 @{self.program.name}_run_parallel({names}, ptr null)"))
 
 
 class _Checked(_Function):

@@ -107,7 +107,8 @@ class WholeProgram:
     """A program with its ports, words that kernels set where an index is outside its axis, and memory of one worker.
 
     `state` is how the lasting memory begins. `constants` are in the library; None where the caller maps a file of them.
-    `pointers` is how many there are.
+    `pointers` is how many there are. Each worker has `scratch_bytes`, from `scratch` on, of whom a `pooled` program
+    may have several.
     """
 
     name: str
@@ -122,6 +123,8 @@ class WholeProgram:
     constants: bytes | None
     constant_bytes: int
     pointers: int = 0
+    scratch_bytes: int = 0
+    pooled: bool = False
 
     @property
     def state_bytes(self) -> int:

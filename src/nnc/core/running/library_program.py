@@ -74,6 +74,7 @@ class LibraryProgram:
 
     `constants` and `state` say where their spans lie in one block of bytes each; `content` is that of the constants,
     None where a caller maps a file; `initial` is how the state begins. `beside` are tensors that lie behind the arena.
+    A `pooled` program may be run by several workers.
     """
 
     name: str
@@ -88,16 +89,21 @@ class LibraryProgram:
     initial: bytes
     beside: tuple[Tensor, ...] = ()
     standins: tuple[Tensor, ...] = ()
+    pooled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectFile:
-    """An object file with the names that it has for others, those that it leaves to others, and its bytes of code."""
+    """An object file with the names that it has for others, those that it leaves to others, and its bytes of code.
+
+    `stack_bytes` is how deep the stack gets; 0 where that is not known beforehand.
+    """
 
     content: bytes
     defined: tuple[str, ...]
     undefined: tuple[str, ...]
     code_bytes: int
+    stack_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,10 @@ class LibraryCode:
 @runtime_checkable
 class LibraryBackend(Protocol):
     """A backend that makes libraries."""
+
+    @property
+    def is_module(self) -> bool:
+        """Whether they are modules of WebAssembly, which need no linker."""
 
     def library(self, program: LibraryProgram) -> LibraryCode:
         """Object code for a program all of whose calls are this backend's."""

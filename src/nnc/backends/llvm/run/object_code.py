@@ -35,10 +35,20 @@ def compile_source(source: str, target: TargetDescription) -> bytes:
     return _emit(source, target, is_object=True)
 
 
-def compile_on(source: str, machine: llvm.TargetMachine) -> bytes:
+@dataclass(frozen=True, slots=True)
+class CompiledText:
+    """Object code, and the same in the processor's instructions as text."""
+
+    content: bytes
+    assembly: str
+
+
+def compile_on(source: str, machine: llvm.TargetMachine) -> CompiledText:
     """Object code by a code generator of the caller's, after the same passes."""
     with undisturbed():
-        return _emitted(source, _tools_of(machine), is_object=True)
+        tools = _tools_of(machine)
+        content = _emitted(source, tools, is_object=True)
+        return CompiledText(content, _emitted(source, tools, is_object=False).decode())
 
 
 def assembly(source: str, target: TargetDescription) -> str:
