@@ -141,7 +141,7 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | No
     compiled, given = ports.compiled, ports.given
 
     def run() -> dict[str, Array] | None:
-        before = {name: np.array(tensor.numpy()) for name, tensor in ports.state.items()}
+        before = {name: np.array(tensor.numpy()) for name, tensor in described.lasting.items()}
         arrays = {port.name: filled(number, port) for number, port in enumerate(described.inputs, 1)}
         for name, tensor in given.items():
             tensor.copy_from(arrays[name])
@@ -152,16 +152,35 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | No
             return None
         finally:
             for name, array in before.items():
-                ports.state[name].copy_from(array)
+                described.lasting[name].copy_from(array)
 
     return compiled.exclusively(run)
 
 
 def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] | None) -> CLibrary:
     """All files as bytes."""
+    program, interface = described.program, _interface(described, code)
+    return CLibrary(
+        program.name,
+        code.target,
+        _files(interface, described, code, answers),
+        described.inputs,
+        described.outputs,
+        code.arena_bytes,
+        program.arena.nbytes,
+        described.state,
+        interface.state_bytes,
+        program.constant_bytes,
+        code.program.code_bytes,
+        code.program.stack_bytes,
+        code.kernels,
+        code.program.undefined,
+    )
+
+
+def _interface(described: Described, code: LibraryCode) -> Interface:
     program = described.program
-    of_file = program.content is None and program.constant_bytes > 0
-    interface = Interface(
+    return Interface(
         program.name,
         code.target,
         described.inputs,
@@ -169,17 +188,22 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
         code.arena_bytes,
         len(program.initial),
         program.constant_bytes,
-        of_file,
+        program.content is None and program.constant_bytes > 0,
         code.program.stack_bytes,
         code.beside["scratch"] if program.pooled else None,
     )
-    members = {"program.o": code.program, "support.o": code.support}
+
+
+def _files(
+    interface: Interface, described: Described, code: LibraryCode, answers: Mapping[str, Array] | None
+) -> dict[str, bytes]:
+    name, members = interface.name, {"program.o": code.program, "support.o": code.support}
     files = {
-        f"lib{program.name}.a": _archive(members, code.target),
-        f"{program.name}.o": code.program.content,
-        f"{program.name}.h": header(interface).encode(),
-        f"{program.name}.hpp": cpp_header(interface).encode(),
-        f"{program.name}.json": _facts(interface, described, code).encode(),
+        f"lib{name}.a": _archive(members, code.target),
+        f"{name}.o": code.program.content,
+        f"{name}.h": header(interface).encode(),
+        f"{name}.hpp": cpp_header(interface).encode(),
+        f"{name}.json": _facts(interface, described, code).encode(),
         "main.c": example(interface).encode(),
         "check.c": check(interface, answers).encode(),
         "Makefile": makefile(interface).encode(),
@@ -187,24 +211,9 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
     }
     if code.alone is not None:
         files |= browser_files(interface, code.alone)
-    if of_file:
-        files[f"{program.name}.weights"] = described.constant_content
-    return CLibrary(
-        program.name,
-        code.target,
-        files,
-        described.inputs,
-        described.outputs,
-        code.arena_bytes,
-        program.arena.nbytes,
-        described.state,
-        len(program.initial),
-        program.constant_bytes,
-        code.program.code_bytes,
-        code.program.stack_bytes,
-        code.kernels,
-        code.program.undefined,
-    )
+    if interface.of_file:
+        files[f"{name}.weights"] = described.constant_content
+    return files
 
 
 def _archive(members: Mapping[str, ObjectFile], target: TargetFacts) -> bytes:

@@ -52,7 +52,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Described:
-    """A program for a backend, its ports, and what each byte is for."""
+    """A program for a backend, its ports, and what each byte is for. `lasting` are the tensors of the state."""
 
     program: LibraryProgram
     inputs: tuple[Port, ...]
@@ -61,6 +61,7 @@ class Described:
     state: tuple[MemoryRow, ...]
     constant_content: bytes
     arena: tuple[MemoryRow, ...]
+    lasting: Mapping[str, Tensor]
 
 
 @dataclass(slots=True, eq=False)
@@ -99,33 +100,17 @@ class _Block:
         return b"".join(part.tobytes() for part in self.parts)
 
 
-def describe(
-    name: str,
-    asked: ProgramPorts,
-    *,
-    most_inside: int,
-    pooled: bool = False,
-) -> Described:
+def describe(name: str, asked: ProgramPorts, *, most_inside: int, pooled: bool = False) -> Described:
     """The description of a program that was compiled for a target; constants of at most so many bytes are in it."""
     compiled = asked.compiled
     graph, memory = compiled.allocate(), compiled.laid_out()
-    backend = compiled.planned.backend
-    check_native(graph.body, backend)
-    made = Statements()
+    check_native(graph.body, compiled.planned.backend)
+    made, ports, constants, state = Statements(), _Ports(compiled.planned.backend), _Block(), _Block()
     statements = made.of(graph.body)
-    constants, state = _Block(), _Block()
     lasting = dict(asked.state) or _written(compiled, memory)
-    elsewhere = {id(tensor) for tensor in (*lasting.values(), *asked.given.values())}
     state.add(list(lasting.items()))
-    label, bound = compiled.planned.graph.label, memory.tensors
-    constants.add([(label(root), tensor) for root, tensor in bound.items() if id(tensor) not in elsewhere])
-    ports = _Ports(backend)
-    given = {label: ports.into(tensor) for label, tensor in _tensors(compiled, asked.inputs, absent=True).items()}
-    given |= {label: ports.held(tensor) for label, tensor in asked.given.items()}
-    wanted = {label: ports.out_of(tensor) for label, tensor in _tensors(compiled, asked.outputs).items()}
-    for tensor in asked.counted:
-        ports.count(tensor)
-    content = constants.content()
+    constants.add(_constants(compiled, memory, (*lasting.values(), *asked.given.values())))
+    content, (given, wanted) = constants.content(), ports.placed(asked)
     program = LibraryProgram(
         name,
         (*ports.before, *statements, *ports.behind),
@@ -149,6 +134,7 @@ def describe(
         tuple(state.rows),
         content,
         tuple(_arena_rows(compiled)),
+        lasting,
     )
 
 
@@ -184,6 +170,16 @@ class _Ports:
     before: list[LibraryStatement] = field(default_factory=list)
     behind: list[LibraryStatement] = field(default_factory=list)
     copies: list[Tensor] = field(default_factory=list)
+
+    def placed(self, asked: ProgramPorts) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Where inputs are given and outputs read, by name, with what counts behind each run."""
+        compiled = asked.compiled
+        given = {name: self.into(tensor) for name, tensor in _tensors(compiled, asked.inputs, absent=True).items()}
+        given |= {name: self.held(tensor) for name, tensor in asked.given.items()}
+        wanted = {name: self.out_of(tensor) for name, tensor in _tensors(compiled, asked.outputs).items()}
+        for tensor in asked.counted:
+            self.count(tensor)
+        return given, wanted
 
     def into(self, tensor: Tensor) -> Tensor:
         """Where an input is given."""
@@ -224,6 +220,12 @@ class _Ports:
     def _call(self, command: AnyCommand, source: Tensor, target: Tensor) -> Call:
         kernel = DISPATCHER.claim(command, (source.spec,), (target.spec,), self.backend).kernel
         return Call(kernel, (source,), (target,))
+
+
+def _constants(compiled: Compiled, memory: ProgramMemory, others: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
+    """The bound tensors that are none of these, by name."""
+    label, elsewhere = compiled.planned.graph.label, set(map(id, others))
+    return [(label(root), tensor) for root, tensor in memory.tensors.items() if id(tensor) not in elsewhere]
 
 
 def _written(compiled: Compiled, memory: ProgramMemory) -> dict[str, Tensor]:

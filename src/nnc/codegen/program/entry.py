@@ -31,7 +31,7 @@ from nnc.codegen.ir.builder import (
 )
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.narrow import with_own_quotients
-from nnc.codegen.program.pool import PoolCalls, write_tasks
+from nnc.codegen.program.pool_calls import PoolCalls, write_tasks
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,

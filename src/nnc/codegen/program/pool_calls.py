@@ -67,12 +67,11 @@ class PoolCalls:
         """By the callback, or the only chunk at once."""
         b, size, argument = self.b, _size(self.b.module), self.argument
         assert argument is not None
-        alone, shared, end = b.label(), b.label(), b.label()
-        one = b.constant(0, size)
+        serial, shared, end = b.label(), b.label(), b.label()
         count = chunks if size == INDEX else b.emit(size, f"trunc i64 {chunks.text} to i32")
-        b.branch(b.compare("==", chunks, 1), alone, shared)
-        b.open(alone)
-        b.line(f"call void @{self.name}_task(ptr {argument.text}, {size} {one.text})")
+        b.branch(b.compare("==", chunks, 1), serial, shared)
+        b.open(serial)
+        b.line(f"call void @{self.name}_task(ptr {argument.text}, {size} 0)")
         b.jump(end)
         b.open(shared)
         context, function = b.load(self.pool, CONTEXT, ADDRESS), b.load(self.pool, PARALLEL_FOR, ADDRESS)
