@@ -30,7 +30,7 @@ from nnc.codegen.ir.builder import (
     Value,
 )
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.narrow import with_own_quotients
+from nnc.codegen.program.narrow import with_own_arithmetic
 from nnc.codegen.program.pool_calls import PoolCalls, write_tasks
 from nnc.codegen.program.statements import (
     Base,
@@ -91,8 +91,8 @@ def write_program(program: WholeProgram, target: TargetDescription, *, alone: bo
     if alone:
         _alone(module, program)
     text = str(module)
-    has_quotients = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
-    return text if has_quotients else with_own_quotients(text)
+    has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
+    return text if has_wide else with_own_arithmetic(text)
 
 
 def _alone(module: Module, program: WholeProgram) -> None:
