@@ -14,6 +14,7 @@ from tests.export.compiled_c import checked, tool
 
 from nnc import export, nn
 from nnc.codegen.ir.targets import TARGETS
+from nnc.core.values.dtype import I32
 from nnc.core.values.platform import ObjectFormat
 
 
@@ -42,6 +43,12 @@ LAYERS = nn.Sequential(
 )  # fmt: skip
 
 
+SEQUENCE = nn.Sequential(
+    nn.Embedding(50, 24), nn.GRU(24), nn.LSTM(24), nn.MultiHeadAttention(4, causal=True), nn.LayerNorm(), nn.Dense(50),
+    nn.LogSoftmax(),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def model() -> nn.Model:
     return nn.Model(LAYERS, (12, 12, 3))
@@ -53,6 +60,22 @@ def test_a_network_gives_the_recorded_answers(model: nn.Model, runner: Runner, t
     if runner.emulator:
         tool(runner.emulator[0])
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "mixed: the recorded answers\n"
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.target)
+def test_a_network_of_sequences_gives_the_recorded_answers(runner: Runner, tmp_path: Path) -> None:
+    made = export.library(nn.Model(SEQUENCE, (12,), input_dtype=I32), "sequence", target=runner.target, batch=2)
+    if runner.emulator:
+        tool(runner.emulator[0])
+    assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "sequence: the recorded answers\n"
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.target)
+def test_an_update_gives_the_recorded_answers(model: nn.Model, runner: Runner, tmp_path: Path) -> None:
+    made = export.library(model, "update", target=runner.target, function="train", batch=2)
+    if runner.emulator:
+        tool(runner.emulator[0])
+    assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "update: the recorded answers\n"
 
 
 @pytest.mark.parametrize("target", [row.name for row in TARGETS])
