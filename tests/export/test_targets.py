@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from nnc import export, nn
 from nnc.codegen.ir.targets import TARGETS
 from nnc.core.values.dtype import I32
 from nnc.core.values.platform import ObjectFormat
+from nnc.export.program_ports import Function
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,29 @@ def test_an_update_gives_the_recorded_answers(model: nn.Model, runner: Runner, t
     if runner.emulator:
         tool(runner.emulator[0])
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "update: the recorded answers\n"
+
+
+BARE = (
+    "-std=c11", "-O1", "-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16", "-nostdlib",
+    "-ffreestanding", "check.c", "start.c", "-L.", "-lmixed", "-lgcc", "-o", "check",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", ["predict", "train"])
+def test_thumb_gives_the_recorded_answers_without_a_c_library(
+    model: nn.Model, function: Function, tmp_path: Path
+) -> None:
+    """The instructions of a Cortex-M7 as a program of Linux, whose memory functions are those of the archive."""
+    export.library(model, "mixed", target="thumbv7em", function=function).write(tmp_path)
+    (tmp_path / "start.c").write_bytes((Path(__file__).parent / "bare_start.c").read_bytes())
+    compiler, emulator, ends = tool("arm-none-eabi-gcc"), tool("qemu-arm"), []
+    for wrong in (False, True):
+        if wrong:
+            text = (tmp_path / "check.c").read_text()
+            (tmp_path / "check.c").write_text(text.replace("_recorded[] = {0x1.", "_recorded[] = {1.0 + 0x1."))
+        subprocess.run([compiler, *BARE], cwd=tmp_path, check=True, capture_output=True)
+        ends.append(subprocess.run([emulator, "./check"], cwd=tmp_path).returncode)
+    assert ends == [0, 1]
 
 
 @pytest.mark.parametrize("target", [row.name for row in TARGETS])
