@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tests.export.compiled_c import Array, aligned_bytes, pointers, run, shared
 
-from nnc import export, ops
+import nnc
+from nnc import export, nn, ops
 from nnc.concrete import CountBelow
 from nnc.core.values.spec import spec
 from nnc.errors import BackendError
@@ -137,3 +138,18 @@ def test_functions_of_python_are_refused_together() -> None:
         built(graph, (x,), (z,))
     assert "cholesky" in str(refused.value)
     assert "a function of Python chooses" in str(refused.value)
+
+
+def test_a_compiled_function_with_variables_and_a_loop_is_a_library(tmp_path: Path) -> None:
+    (weights,), dense = vectors((3, 3)), nn.Dense(3)
+
+    @nnc.compile
+    def iterated(x: nnc.Variable, scale: nnc.Variable) -> tuple[nnc.Variable, nnc.Variable]:
+        y = nnc.while_loop(lambda y: y.sum() < 1.0, lambda y: nnc.tanh(y @ weights) * scale + 0.5, dense(x))
+        return y, nnc.cond(y.sum() > 3.0, lambda y: y.sum(), lambda y: y.mean(), y)
+
+    x, scale = vectors((2, 3), (3,))
+    made = export.library(iterated, "iterated", example=(x, scale))
+    assert [port.name for port in made.inputs] == ["x", "scale"]
+    got = run(shared(made, tmp_path), made, x, scale)
+    assert [array.tobytes() for array in got] == [value.numpy().tobytes() for value in iterated(x, scale)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -21,14 +21,14 @@ from nnc.core.precautions.replacement import write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
 from nnc.core.values.platform import ObjectFormat, TargetFacts
+from nnc.dynamic.tree import Tree
 from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
 from nnc.export.browser import browser_files
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
-from nnc.export.program_ports import ExportableModel, Function, ProgramPorts, ports_of
-from nnc.nn import Model
+from nnc.export.program_ports import Function, ProgramPorts, Source, ports_of
 from nnc.symbolic.passes import QuantizationMode
 
 # What a C library has, or the object `support` of the archive.
@@ -73,22 +73,24 @@ class CLibrary:
 
 @checked
 def library(
-    source: Model | ExportableModel | ProgramPorts,
+    source: Source,
     name: str,
     *,
     target: str = "native",
     function: Function = "predict",
+    example: Sequence[Tree] = (),
     batch: int = 1,
     quantize: QuantizationMode | None = None,
     sizes: Mapping[str, int] | None = None,
     constants_inside: bool | None = None,
     pool: bool = False,
 ) -> CLibrary:
-    """The library of a model, of an ONNX file, or of a program that was compiled for a target.
+    """The library of a model, of an ONNX file, of a compiled function, or of a program that was compiled for a target.
 
     `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. A model predicts
     `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
-    dimensions. Constants are in the library, or in NAME.weights; by their size if that is not said.
+    dimensions; `example` are arguments of a function, or specs of them. Constants are in the library, or in
+    NAME.weights; by their size if that is not said.
 
     The `function` "train" is one update: weights, optimizer state and counts are in a memory that lasts, of
     NAME_STATE_BYTES, which `NAME_initial_state` is the beginning of; the rate is an input. "apply" predicts by the
@@ -99,7 +101,7 @@ def library(
     BackendError lists every command without a kernel of the target, before anything is made.
     """
     check_name(name)
-    ports = ports_of(source, TARGET + target, function, batch, quantize, sizes or {})
+    ports = ports_of(source, TARGET + target, function, example, batch, quantize, sizes or {})
     backend = DISPATCHER.backend(ports.compiled.planned.backend)
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"
@@ -147,7 +149,8 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | No
             tensor.copy_from(arrays[name])
         values = [(symbol, arrays[name]) for name, symbol in ports.inputs.items() if name in arrays]
         try:
-            return dict(zip(ports.outputs, compiled.read(values, ports.outputs.values()), strict=True))
+            results = dict(zip(ports.outputs, compiled.read(values, ports.outputs.values()), strict=True))
+            return results | {name: np.array(tensor.numpy()) for name, tensor in ports.made.items()}
         except IndexRangeError:
             return None
         finally:

@@ -8,7 +8,7 @@ reads is a constant; what it also writes is lasting state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -104,12 +104,12 @@ def describe(name: str, asked: ProgramPorts, *, most_inside: int, pooled: bool =
     """The description of a program that was compiled for a target; constants of at most so many bytes are in it."""
     compiled = asked.compiled
     graph, memory = compiled.allocate(), compiled.laid_out()
-    check_native(graph.body, compiled.planned.backend)
+    check_native(graph.body, compiled.planned.backend, compiled.is_note)
     made, ports, constants, state = Statements(), _Ports(compiled.planned.backend), _Block(), _Block()
     statements = made.of(graph.body)
-    lasting = dict(asked.state) or _written(compiled, memory)
+    lasting = dict(asked.state) or _written(compiled, memory, asked.made.values())
     state.add(list(lasting.items()))
-    constants.add(_constants(compiled, memory, (*lasting.values(), *asked.given.values())))
+    constants.add(_constants(compiled, memory, (*lasting.values(), *asked.given.values(), *asked.made.values())))
     content, (given, wanted) = constants.content(), ports.placed(asked)
     program = LibraryProgram(
         name,
@@ -177,6 +177,7 @@ class _Ports:
         given = {name: self.into(tensor) for name, tensor in _tensors(compiled, asked.inputs, absent=True).items()}
         given |= {name: self.held(tensor) for name, tensor in asked.given.items()}
         wanted = {name: self.out_of(tensor) for name, tensor in _tensors(compiled, asked.outputs).items()}
+        wanted |= {name: self.held(tensor) for name, tensor in asked.made.items()}
         for tensor in asked.counted:
             self.count(tensor)
         return given, wanted
@@ -198,7 +199,7 @@ class _Ports:
         return dense
 
     def held(self, tensor: Tensor) -> Tensor:
-        """What a caller gives and no plan has."""
+        """What a caller gives or gets, and no plan has."""
         self.copies.append(tensor)
         return tensor
 
@@ -228,10 +229,10 @@ def _constants(compiled: Compiled, memory: ProgramMemory, others: Sequence[Tenso
     return [(label(root), tensor) for root, tensor in memory.tensors.items() if id(tensor) not in elsewhere]
 
 
-def _written(compiled: Compiled, memory: ProgramMemory) -> dict[str, Tensor]:
-    """The bound tensors that runs write, each by its first name: a new value may be in that of an old one."""
+def _written(compiled: Compiled, memory: ProgramMemory, results: Iterable[Tensor]) -> dict[str, Tensor]:
+    """The bound tensors that runs write but for results, by their first names: a new value may be in an old one's."""
     named: dict[int, tuple[str, Tensor]] = {}
-    written = {id(memory.tensors[root]) for root in memory.written}
+    written = {id(memory.tensors[root]) for root in memory.written} - set(map(id, results))
     for root, tensor in memory.tensors.items():
         if id(tensor) in written:
             named.setdefault(id(tensor), (compiled.planned.graph.label(root), tensor))

@@ -1,7 +1,7 @@
 """A compiled program as statements on tensors, and what stands in the way of a library of it.
 
     Statements().of(graph.body)             commands, loops and branches in order
-    check_native(graph.body, backend)       BackendError with all that a library cannot hold
+    check_native(graph.body, backend, …)    BackendError with all that a library cannot hold
 
 A place that moves during a run (a carried value, a view that takes turns, what a branch wrote) has a stand-in: a tensor
 whose memory nobody touches, which statements make another one. Reads of it name the stand-in.
@@ -9,7 +9,7 @@ whose memory nobody touches, which statements make another one. Reads of it name
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import assert_never
 
@@ -28,26 +28,29 @@ from nnc.core.running.library_program import (
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError
 
+# Whether an action between commands is of no matter to a library.
+IsNote = Callable[[Callable[[], None]], bool]
 
-def check_native(body: ConcreteBody, backend: str) -> None:
+
+def check_native(body: ConcreteBody, backend: str, is_note: IsNote) -> None:
     """BackendError with every command, test and choice that this backend has no code for, and its line."""
-    refused = [row for inner in all_bodies(body) for row in _refused(inner, backend)]
+    refused = [row for inner in all_bodies(body) for row in _refused(inner, backend, is_note)]
     if refused:
         rows = "; ".join(dict.fromkeys(refused))
         need = f"commands that {backend} has kernels for"
         raise BackendError("library", got=rows, need=need, fix="docs/library.md says what a library may hold")
 
 
-def _refused(body: ConcreteBody, backend: str) -> Iterator[str]:
+def _refused(body: ConcreteBody, backend: str, is_note: IsNote) -> Iterator[str]:
     if isinstance(body.test, PythonTest):
         yield "a loop whose test is a function of Python's"
     for _, record in body.execs.items():
-        reason = _reason(record, backend)
+        reason = _reason(record, backend, is_note)
         if reason:
             yield f"{reason} ({record.origin})" if record.origin else reason
 
 
-def _reason(record: Record, backend: str) -> str:
+def _reason(record: Record, backend: str, is_note: IsNote) -> str:
     match record:
         case Exec():
             if any(isinstance(place, Taped | Recalled) for place in (*record.inputs, *record.outputs)):
@@ -58,7 +61,8 @@ def _reason(record: Record, backend: str) -> str:
             why = DISPATCHER.backend(backend).refusal(record.command, inputs, outputs)
             return f"{record.command.op.name}: {why}"
         case Noop():
-            return "" if record.action is None else "a function of Python's between commands"
+            is_needless = record.action is None or is_note(record.action)
+            return "" if is_needless else "a function of Python's between commands"
         case CaseOfExec():
             return "" if isinstance(record.choice, Selector) else _of_choice(record.choice)
         case WhileExec():

@@ -9,10 +9,12 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor
+from nnc.dynamic.transforms.compilation import CompiledFunction
+from nnc.dynamic.tree import Tree
 from nnc.errors import UsageError
 from nnc.nn import Model
 from nnc.symbolic import Compiled, Symbol
@@ -39,6 +41,7 @@ class ProgramPorts:
     outputs: Mapping[str, Symbol]
     state: Mapping[str, Tensor] = field(default_factory=dict)
     given: Mapping[str, Tensor] = field(default_factory=dict)
+    made: Mapping[str, Tensor] = field(default_factory=dict)
     counted: tuple[Tensor, ...] = ()
 
 
@@ -50,10 +53,15 @@ class ExportableModel(Protocol):
         """The program of these open dimensions, and its inputs and outputs by name."""
 
 
+# What `library` takes.
+Source: TypeAlias = Model | ExportableModel | CompiledFunction[..., Any] | ProgramPorts
+
+
 def ports_of(
-    source: Model | ExportableModel | ProgramPorts,
+    source: Source,
     backend: str,
     function: Function,
+    example: Sequence[Tree],
     batch: int,
     quantize: QuantizationMode | None,
     sizes: Mapping[str, int],
@@ -67,7 +75,13 @@ def ports_of(
         case Model():
             return _step(source, backend, function, batch)
         case _ if function != "predict":
-            raise UsageError("library", got=f"{function} of a file", need="a model of nnc", fix='function="predict"')
+            raise UsageError(
+                "library", got=f"{function} of what is no model", need="a model of nnc", fix='function="predict"'
+            )
+        case CompiledFunction():
+            bound = source.bound_on(backend, *example)
+            results = _numbered("output", bound.made)
+            return ProgramPorts(bound.compiled, {}, {}, given=_named(bound.given), made=results)
         case _:
             compiled, inputs, outputs = source.compiled_for(backend, **sizes)
             return ProgramPorts(compiled, _named(inputs), _named(outputs))
@@ -94,10 +108,10 @@ def _step(model: Model, backend: str, function: Function, batch: int) -> Program
     names = ("loss", "score", "norm") if function == "train" else ()
     outputs = dict(zip(names, step.results)) if names else _numbered("output", step.results)
     counted = tuple(tensors[name] for name in COUNTED if name in tensors)
-    return ProgramPorts(step.compiled, inputs, outputs, state, _named(rates), counted)
+    return ProgramPorts(step.compiled, inputs, outputs, state, _named(rates), counted=counted)
 
 
-def _numbered(word: str, symbols: Sequence[Symbol]) -> dict[str, Symbol]:
+def _numbered(word: str, symbols: Sequence[T]) -> dict[str, T]:
     return {word if len(symbols) == 1 else f"{word}_{number}": symbol for number, symbol in enumerate(symbols)}
 
 

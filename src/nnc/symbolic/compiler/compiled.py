@@ -520,6 +520,10 @@ class Compiled(Uncopied):
     def _begin(self) -> None:
         self.begun = True
 
+    def is_note(self, action: Callable[[], None]) -> bool:
+        """Whether an action between commands only notes that a run has begun to write: a library needs it not."""
+        return action == self._begin
+
     def _may_break_off(self) -> bool:
         """Whether an exec may raise; else nothing need cut the native program to say that it begins to write."""
         planned = self.planned
