@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor
+from nnc.dynamic.transforms.bound_function import bound_on
 from nnc.dynamic.transforms.compilation import CompiledFunction
 from nnc.dynamic.tree import Tree
 from nnc.errors import UsageError
@@ -79,7 +80,7 @@ def ports_of(
                 "library", got=f"{function} of what is no model", need="a model of nnc", fix='function="predict"'
             )
         case CompiledFunction():
-            bound = source.bound_on(backend, *example)
+            bound = bound_on(source, backend, *example)
             results = _numbered("output", bound.made)
             return ProgramPorts(bound.compiled, {}, {}, given=_named(bound.given), made=results)
         case _:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -115,15 +115,6 @@ class _Recorded:
         return self.structure.unflatten([entry if place is None else values[place] for place, entry in pairs])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BoundFunction:
-    """A program over memory of its own: of its arguments, by name, and of its results."""
-
-    compiled: Compiled
-    given: Mapping[str, Tensor]
-    made: tuple[Tensor, ...]
-
-
 class CompiledFunction(Generic[P, R]):
     """A function that runs as one native program for each signature of its arguments.
 
@@ -189,23 +180,6 @@ class CompiledFunction(Generic[P, R]):
             got, need = f"programs of {len(programs)} signatures", "arguments that say which"
             raise UsageError("compile", got=got, need=need, origin=caller_origin())
         return programs[0].compiled
-
-    def bound_on(self, backend: str, *args: Tree) -> BoundFunction:
-        """The program for these arguments by a backend, over memory of its own, for a library.
-
-        UsageError for a function that draws random numbers or renews variables: what lasts has no place in a call.
-        """
-        twin = CompiledFunction(self.function, replace(self.options, backend=backend, autotune=False))
-        program, arrays = twin._program(args, {})
-        if program.renewed or len(program.inputs) > len(arrays) + len(program.captured):
-            got = "a function that renews variables or draws random numbers"
-            raise UsageError("library", got=got, need="results of arguments alone", origin=caller_origin())
-        given = [Tensor.empty(symbol.spec) for symbol in program.inputs[: len(arrays)]]
-        captured = [_contiguous(variable) for variable in program.captured]
-        made = [Tensor.empty(symbol.spec) for symbol in program.outputs]
-        pairs = zip((*program.inputs, *program.outputs), (*given, *captured, *made), strict=True)
-        names = [symbol.name or f"x{place}" for place, symbol in enumerate(program.inputs[: len(arrays)])]
-        return BoundFunction(program.compiled.rebind(dict(pairs)), dict(zip(names, given, strict=True)), tuple(made))
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -328,7 +302,7 @@ class CompiledFunction(Generic[P, R]):
         """Each output in memory of its own, computed from the arrays where they are."""
         made = program.moving.fresh(self._pool)
         if made:
-            program.moving.run([*map(_contiguous, arrays), *made])
+            program.moving.run([*map(contiguous_tensor, arrays), *made])
         return made
 
     def _run_recorded(self, graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any]) -> tuple[Variable, ...]:
@@ -338,7 +312,7 @@ class CompiledFunction(Generic[P, R]):
             raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
         call = self._call(program)
         made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
-        call.run_on([_contiguous(value) for value in arrays], made)
+        call.run_on([contiguous_tensor(value) for value in arrays], made)
         inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 
@@ -446,7 +420,7 @@ def _result(trace: FunctionTrace, value: Tree) -> Tree:
     return symbol if is_written else trace.symbol(contiguous(value))
 
 
-def _contiguous(value: Tree) -> Tensor:
+def contiguous_tensor(value: Tree) -> Tensor:
     """The elements in row-major order, where they are or in a copy."""
     if isinstance(value, TensorSpec):
         got, need = f"the spec {value}", "an array: specs are for memory()"
