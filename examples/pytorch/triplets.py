@@ -1,6 +1,6 @@
 """Triplets with one encoder (Schroff et al. 2015): digits of a class lie near each other.
 
-Run: python examples/pytorch/triplets.py
+Run: python -m examples.pytorch.triplets
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 import nnc
-from examples.triplets import triplets
 from nnc import nn, optim
 from nnc.nn.data import load
+
+from ..triplets import triplets
 
 
 def main(epochs: int = 10, code: int = 8) -> float:
