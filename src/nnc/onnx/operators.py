@@ -12,7 +12,7 @@ from nnc.onnx.rows.movement import resize, shape
 from nnc.onnx.rows.normalization import normalization
 from nnc.onnx.rows.optimizer import training
 from nnc.onnx.rows.products import spectra
-from nnc.onnx.rows.quantization import quantization, quantized
+from nnc.onnx.rows.quantization import quantization, quantized, quantized_recurrent
 from nnc.onnx.rows.random import random
 from nnc.onnx.rows.reduction import reduction
 from nnc.onnx.rows.sequence import recurrent, transformers
@@ -25,6 +25,7 @@ ROWS: dict[str, OnnxRow] = {
     **products.ROWS,
     **quantization.ROWS,
     **quantized.ROWS,
+    **quantized_recurrent.ROWS,
     **random.ROWS,
     **recurrent.ROWS,
     **reduction.ROWS,

@@ -7,11 +7,13 @@ a reset before the product) is composed step by step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from nnc import ops
 from nnc.classes import dataclass
+from nnc.core.values.spec import Shape
 from nnc.errors import ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.ops import Activation, RecurrentWeights
@@ -34,8 +36,11 @@ ACTIVATIONS: dict[str, Callable[[Operand, float, float], Operand]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Direction:
-    """One direction, in ONNX's order of gates: w, r[gates · units, …], two biases or none, the first states."""
+class Direction:
+    """One direction, in ONNX's order of gates: w, r[gates · units, …], two biases or none, the first states.
+
+    Weights in bytes are turned: w, r[…, gates · units].
+    """
 
     call: NodeCall
     w: Operand
@@ -45,11 +50,7 @@ class _Direction:
     peepholes: Operand | None
     reverse: bool
     number: int
-
-    @property
-    def units(self) -> int:
-        """Size of the state."""
-        return self.r.shape[-1]
+    units: int
 
     def gate(self, operand: Operand, gate: int) -> Operand:
         """Rows of one gate."""
@@ -110,74 +111,102 @@ def _lengths(call: NodeCall, x: Operand) -> Array | None:
     return None if lengths is None or (lengths == x.shape[0]).all() else lengths
 
 
-Cell = Callable[[_Direction, Operand], tuple[Operand, ...]]
+Cell = Callable[[Direction, Operand], tuple[Operand, ...]]
+# z of each gate in, states out, of which the first is the result of the step.
+Step = Callable[[Sequence[Operand], tuple[Operand, ...]], tuple[Operand, ...]]
 
 
-def _check_sizes(call: NodeCall, direction: str) -> None:
-    """ShapeError where attributes say another number of units or of directions than the weights have."""
-    directions, _, units = call[2].shape
+def check_shapes(call: NodeCall, gates: int, states: int, *, turned: bool = False) -> None:
+    """ShapeError for an operand whose shape is not that of its place beside x, the direction and the state."""
+    x, r, batch_first = call[0].shape, call[2].shape, bool(call.integer("layout", 0))
+    if len(x) != 3 or len(r) != 3:
+        raise ShapeError(call.node.label, got=f"x={call[0].spec}, r={call[2].spec}", need="three axes of each")
+    units, direction = r[1 if turned else 2], call.text("direction", "forward")
     if call.integer("hidden_size", units) != units:
         got = f"hidden_size {call.integer('hidden_size')} and weights of {units} units"
         raise ShapeError(call.node.label, got=got, need="one number of units")
-    if directions != (2 if direction == "bidirectional" else 1):
-        got = f"direction {direction} and weights of {directions} directions"
+    directions = 2 if direction == "bidirectional" else 1
+    if r[0] != directions:
+        got = f"direction {direction} and weights of {r[0]} directions"
         raise ShapeError(call.node.label, got=got, need="weights of one direction, or of two if bidirectional")
+    batch = x[0] if batch_first else x[1]
+    state = (batch, directions, units) if batch_first else (directions, batch, units)
+    w, r = (
+        (directions, size, gates * units) if turned else (directions, gates * units, size) for size in (x[2], units)
+    )
+    named: list[tuple[int, str, Shape]] = [
+        (1, "w", w), (2, "r", r), (3, "b", (directions, 2 * gates * units)), (4, "sequence_lens", (batch,)),
+        (5, "initial_h", state),
+    ]  # fmt: skip
+    if states == 2:
+        named += [(6, "initial_c", state), (7, "p", (directions, 3 * units))]
+    for place, name, shape in named:
+        given = call.maybe(place)
+        if given is not None and given.shape != shape:
+            need = f"{list(shape)} for {units} units, x={call[0].spec}, direction {direction}"
+            raise ShapeError(call.node.label, got=f"{name}={given.spec}", need=need)
 
 
-def _layer(call: NodeCall, gates: int, states: int, cell: Cell) -> Results:
+def _checked(call: NodeCall, gates: int, states: int, cell: Cell) -> Results:
+    check_shapes(call, gates, states)
+    return layer(call, gates, states, cell)
+
+
+def layer(call: NodeCall, gates: int, states: int, cell: Cell, *, turned: bool = False) -> Results:
     """The directions side by side: y[steps, directions, batch, units], and last states[directions, batch, units]."""
     x, batch_first = call[0], bool(call.integer("layout", 0))
     if batch_first:
         x = ops.transpose(x, (1, 0, 2))
-    direction = call.text("direction", "forward")
-    _check_sizes(call, direction)
-    results = []
-    for number in range(call[1].shape[0]):
-        w, r = (_row(call[place], number) for place in (1, 2))
-        bias = call.maybe(3)
-        units = r.shape[-1]
-        biases = None
-        if bias is not None:
-            whole = _row(bias, number)
-            biases = (
-                ops.slice_axis(whole, 0, 0, gates * units),
-                ops.slice_axis(whole, 0, gates * units, 2 * gates * units),
-            )
-        first = []
-        for place in range(5, 5 + states):
-            state = call.maybe(place)
-            if state is not None:
-                state = ops.transpose(state, (1, 0, 2)) if batch_first else state
-                state = _row(state, number)
-            first.append(state)
-        peepholes = call.maybe(7) if states == 2 else None
-        reverse = direction == "reverse" or number == 1
-        part = _Direction(
-            call, w, r, biases, tuple(first), None if peepholes is None else _row(peepholes, number), reverse, number
-        )
-        results.append(cell(part, x))
+    parts = [_direction(call, gates, states, number, turned=turned) for number in range(call[1].shape[0])]
+    results = [cell(part, x) for part in parts]
     ys = [ops.reshape(result[0], (result[0].shape[0], 1, *result[0].shape[1:])) for result in results]
     y = ys[0] if len(ys) == 1 else ops.concatenate(ys, 1)
     lasts = []
     for place in range(1, 1 + states):
-        parts = [ops.reshape(result[place], (1, *result[place].shape)) for result in results]
-        lasts.append(parts[0] if len(parts) == 1 else ops.concatenate(parts, 0))
+        ends = [ops.reshape(result[place], (1, *result[place].shape)) for result in results]
+        lasts.append(ends[0] if len(ends) == 1 else ops.concatenate(ends, 0))
     if batch_first:
         y, lasts = ops.transpose(y, (2, 0, 1, 3)), [ops.transpose(last, (1, 0, 2)) for last in lasts]
     return (y, *lasts)
 
 
-def _row(x: Operand, number: int) -> Operand:
+def _direction(call: NodeCall, gates: int, states: int, number: int, *, turned: bool) -> Direction:
+    """What the operands have of one direction."""
+    w, r = (row_of(call[place], number) for place in (1, 2))
+    units, bias, biases = r.shape[0 if turned else 1], call.maybe(3), None
+    if bias is not None:
+        whole, size = row_of(bias, number), gates * units
+        biases = (ops.slice_axis(whole, 0, 0, size), ops.slice_axis(whole, 0, size, 2 * size))
+    first: list[Operand | None] = []
+    for place in range(5, 5 + states):
+        state = call.maybe(place)
+        if state is not None:
+            state = ops.transpose(state, (1, 0, 2)) if call.integer("layout", 0) else state
+            state = row_of(state, number)
+        first.append(state)
+    peepholes = call.maybe(7) if states == 2 else None
+    own = None if peepholes is None else row_of(peepholes, number)
+    reverse = call.text("direction", "forward") == "reverse" or number == 1
+    return Direction(call, w, r, biases, tuple(first), own, reverse, number, units)
+
+
+def row_of(x: Operand, number: int) -> Operand:
+    """x[number]"""
     return ops.reshape(ops.slice_axis(x, 0, number, number + 1), x.shape[1:])
 
 
 LSTM_USUAL, GRU_USUAL, RNN_USUAL = ("Sigmoid", "Tanh", "Tanh"), ("Sigmoid", "Tanh"), ("Tanh",)
 
 
-def _lstm(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+def _lstm(part: Direction, x: Operand) -> tuple[Operand, ...]:
     if part.peepholes is None and _is_usual(part.call, LSTM_USUAL, x):
         h, c = part.states
         return ops.lstm(x, part.weights(LSTM_GATES, apart=False), h, c, reverse=part.reverse)
+    return stepwise(part, x, 4, lstm_step(part))
+
+
+def lstm_step(part: Direction) -> Step:
+    """One step of an LSTM: z of i o f c, and the states h and c."""
     # onnxruntime clips what goes into the gates, and leaves the cell: files are checked there.
     f, g, h_of = (part.function(place, LSTM_USUAL, clips=place < 2) for place in range(3))
     peep = None if part.peepholes is None else [part.gate(part.peepholes, gate) for gate in range(3)]
@@ -192,10 +221,10 @@ def _lstm(part: _Direction, x: Operand) -> tuple[Operand, ...]:
         out = f(o if peep is None else o + peep[1] * cell)
         return out * h_of(cell), cell
 
-    return _stepwise(part, x, 4, step)
+    return step
 
 
-def _gru(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+def _gru(part: Direction, x: Operand) -> tuple[Operand, ...]:
     before = not part.call.integer("linear_before_reset", 0)
     if not before and _is_usual(part.call, GRU_USUAL, x):
         return ops.gru(x, part.weights(GRU_GATES, apart=True), part.states[0], reverse=part.reverse)
@@ -213,26 +242,55 @@ def _gru(part: _Direction, x: Operand) -> tuple[Operand, ...]:
             new = z[2] + reset * (inner if isinstance(bias, float) else inner + bias)
         return ((1.0 - update) * g(new) + update * h,)
 
-    return _stepwise(part, x, 3, step, apart=2, bias_apart=not before)
+    return stepwise(part, x, 3, step, apart=2, bias_apart=not before)
 
 
-def _rnn(part: _Direction, x: Operand) -> tuple[Operand, ...]:
+def _rnn(part: Direction, x: Operand) -> tuple[Operand, ...]:
     names = _activations(part.call, RNN_USUAL)
     name = names[part.number] if part.number < len(names) else names[0]
     if name in ("tanh", "relu") and not part.call.has("clip") and _lengths(part.call, x) is None:
         weights = part.weights(RNN_GATES, apart=False)
         return ops.rnn(x, weights, part.states[0], activation=Activation(name), reverse=part.reverse)
     f = part.function(0, RNN_USUAL)
-    return _stepwise(part, x, 1, lambda z, states: (f(z[0]),))
+    return stepwise(part, x, 1, lambda z, states: (f(z[0]),))
 
 
-def _stepwise(
-    part: _Direction,
+class Products(Protocol):
+    """The products that z of a step is the sum of, for each gate."""
+
+    def of_input(self, place: int) -> Callable[[int], Operand]:
+        """x[place] · w of a gate."""
+
+    def of_state(self, h: Operand) -> Callable[[int], Operand]:
+        """h · r of a gate."""
+
+
+class _RealProducts:
+    """Those of real numbers, gate by gate."""
+
+    def __init__(self, part: Direction, x: Operand, gates: int) -> None:
+        self.x = x
+        self.ws = [ops.transpose(part.gate(part.w, gate)) for gate in range(gates)]
+        self.us = [ops.transpose(part.gate(part.r, gate)) for gate in range(gates)]
+
+    def of_input(self, place: int) -> Callable[[int], Operand]:
+        """x[place] · w of a gate."""
+        row = row_of(self.x, place)
+        return lambda gate: row @ self.ws[gate]
+
+    def of_state(self, h: Operand) -> Callable[[int], Operand]:
+        """h · r of a gate."""
+        return lambda gate: h @ self.us[gate]
+
+
+def stepwise(
+    part: Direction,
     x: Operand,
     gates: int,
-    step: Callable[[Sequence[Operand], tuple[Operand, ...]], tuple[Operand, ...]],
+    step: Step,
     apart: int | None = None,
     bias_apart: bool = False,
+    products: Products | None = None,
 ) -> tuple[Operand, ...]:
     """`step(z, states)` at each step: z[gate] = x · w + h · r + biases, but gate `apart` without h · r and its bias."""
     steps, batch = x.shape[:2]
@@ -240,16 +298,15 @@ def _stepwise(
         part.call.constant(np.zeros((batch, part.units)), x.spec) if state is None else state for state in part.states
     )
     lengths = _lengths(part.call, x)
-    ws = [ops.transpose(part.gate(part.w, gate)) for gate in range(gates)]
-    us = [ops.transpose(part.gate(part.r, gate)) for gate in range(gates)]
+    of = products or _RealProducts(part, x, gates)
     outputs: dict[int, Operand] = {}
     for place in reversed(range(steps)) if part.reverse else range(steps):
-        row = _row(x, place)
+        of_input, of_state = of.of_input(place), of.of_state(states[0])
         z = []
         for gate in range(gates):
-            value = row @ ws[gate]
+            value = of_input(gate)
             if gate != apart:
-                value = value + states[0] @ us[gate]
+                value = value + of_state(gate)
             if part.biases is not None:
                 value = value + part.gate(part.biases[0], gate)
                 if gate != apart or not bias_apart:
@@ -268,7 +325,7 @@ def _stepwise(
 
 
 ROWS = {
-    "LSTM": OnnxRow(lambda call: _layer(call, 4, 2, _lstm)),
-    "GRU": OnnxRow(lambda call: _layer(call, 3, 1, _gru)),
-    "RNN": OnnxRow(lambda call: _layer(call, 1, 1, _rnn)),
+    "LSTM": OnnxRow(lambda call: _checked(call, 4, 2, _lstm)),
+    "GRU": OnnxRow(lambda call: _checked(call, 3, 1, _gru)),
+    "RNN": OnnxRow(lambda call: _checked(call, 1, 1, _rnn)),
 }
