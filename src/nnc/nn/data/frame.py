@@ -26,10 +26,11 @@ from nnc.arguments import Count, Seed, Size, checked, shown
 from nnc.core.precautions.shield import Shield
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data.ahead import EpochStream, Prefetch, Row, Workers
-from nnc.nn.data.arrow import csv_columns, parquet_columns
+from nnc.nn.data.arrow import csv_columns
 from nnc.nn.data.batches import Batch, BatchState
 from nnc.nn.data.collate import joined, stacked
 from nnc.nn.data.data_set import Examples
+from nnc.nn.data.parquet import parquet_columns
 from nnc.nn.data.row_stages import (
     BatchedRows,
     ConcatenatedRows,
