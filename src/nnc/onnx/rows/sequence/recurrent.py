@@ -255,7 +255,7 @@ def _rnn(part: Direction, x: Operand) -> tuple[Operand, ...]:
     return stepwise(part, x, 1, lambda z, states: (f(z[0]),))
 
 
-class Products(Protocol):
+class GateProducts(Protocol):
     """The products that z of a step is the sum of, for each gate."""
 
     def of_input(self, place: int) -> Callable[[int], Operand]:
@@ -290,7 +290,7 @@ def stepwise(
     step: Step,
     apart: int | None = None,
     bias_apart: bool = False,
-    products: Products | None = None,
+    products: GateProducts | None = None,
 ) -> tuple[Operand, ...]:
     """`step(z, states)` at each step: z[gate] = x · w + h · r + biases, but gate `apart` without h · r and its bias."""
     steps, batch = x.shape[:2]
