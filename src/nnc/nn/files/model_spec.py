@@ -27,6 +27,7 @@ from nnc.nn.layers.combine import LayerParts
 from nnc.nn.layers.functional import Functional, LayerCall
 from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.model.model import Model
+from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.optimization.schedules import RateSchedule
@@ -36,14 +37,14 @@ from nnc.symbolic.passes import Pass
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # What a file may make objects of, and where functions may come from.
-VALUES = (Layer, Loss, Optimizer, RateSchedule, Input, UpTo, LayerCall, Pass, TuneOptions)
+VALUES = (Layer, Loss, JointLoss, Optimizer, RateSchedule, Input, UpTo, LayerCall, Pass, TuneOptions)
 MODULES = ("nnc.nn.layers.initializers", "nnc.nn.optimization.loss_scale", "nnc.ops.loss.loss")
 FUNCTIONS = ("nnc.nn.layers.initializers.", "nnc.ops.")
 # What a model takes by name, and has by the same name; losses alone are kept under another.
 OPTIONS = tuple(
     name
     for name, parameter in signature(Model).parameters.items()
-    if parameter.kind is parameter.KEYWORD_ONLY and name != "loss"
+    if parameter.kind is parameter.KEYWORD_ONLY and name not in ("loss", "loss_weights")
 )
 
 
@@ -103,7 +104,7 @@ def _parts(model: Model) -> dict[str, object]:
     if len(shapes) == 1:
         inputs = shapes[0]
     options = {name: getattr(model, name) for name in OPTIONS}
-    return options | {"layer": model.layer, "inputs": inputs, "loss": model.losses}
+    return options | {"layer": model.layer, "inputs": inputs, "loss": model.joint or model.losses}
 
 
 def _written(value: object, place: str) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -23,7 +23,7 @@ from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generati
 from nnc.nn.inference.frozen_step import FrozenWeights
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, UpTo
-from nnc.nn.model.by_name import loss_of, optimizer_of
+from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
@@ -31,7 +31,6 @@ from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import LayerSummary, summarize
 from nnc.nn.model.updating import ModelUpdates, region
 from nnc.nn.optimization.loss_scale import LossScale
-from nnc.nn.optimization.losses import Loss, SoftmaxCrossEntropy
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimization.optimizers import Adam, Optimizer
 from nnc.nn.steps.frozen_steps import products
@@ -76,7 +75,8 @@ class Model(ModelUpdates, Answering):
     """`layer` applied to batches of `input_shape`, trained by `optimizer` on `loss`.
 
     A model of several inputs has an `Input` for each of them in the place of a shape, and takes tuples of arrays; one
-    of several outputs has a loss for each, whose sum is minimized. A `Functional` layer says its inputs itself.
+    of several outputs has a loss for each (`loss=[…]`, or by the names of its outputs), whose sum by `loss_weights` is
+    minimized, or one of all (`JointLoss`, or any function of two tuples). A `Functional` layer says its inputs itself.
 
     Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
     that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
@@ -124,7 +124,8 @@ class Model(ModelUpdates, Answering):
         layer: Layer,
         input_shape: Iterable[int | UpTo | Input] | None = None,
         *,
-        loss: Loss | Sequence[Loss] | None = None,
+        loss: LossChoice | None = None,
+        loss_weights: LossWeights | None = None,
         optimizer: Optimizer | None = None,
         seed: int = 0,
         dtype: DType = F32,
@@ -148,7 +149,8 @@ class Model(ModelUpdates, Answering):
             layer=layer,
             inputs=inputs,
             open=open_axes,
-            losses=(loss,) if isinstance(loss, Loss) else tuple(loss or ()),
+            losses=(),
+            joint=None,
             optimizer=Adam() if optimizer is None else optimizer,
             seed=seed,
             dtype=dtype,
@@ -167,11 +169,7 @@ class Model(ModelUpdates, Answering):
         )
         super().__init__(options)
         self.metrics: tuple[str | Metric, ...] = ()
-        if not self.losses:
-            self.losses = tuple(SoftmaxCrossEntropy() for _ in self.outputs)
-        if len(self.losses) != len(self.outputs):
-            got = f"{len(self.losses)} losses for {len(self.outputs)} outputs"
-            raise ArityError("Model", got=got, need="a loss for each output")
+        self.losses, self.joint = losses_of("Model", layer, len(self.outputs), loss or (), loss_weights)
         self._start()
 
     @property
@@ -211,22 +209,22 @@ class Model(ModelUpdates, Answering):
     def compile(
         self,
         optimizer: str | Optimizer | None = None,
-        loss: str | Loss | Sequence[str | Loss] | None = None,
+        loss: LossChoice | None = None,
         metrics: Iterable[str | Metric] = (),
+        *,
+        loss_weights: LossWeights | None = None,
     ) -> None:
         """Optimizer, losses and metrics of `fit` set anew, some by Keras' names: "adam", "mse", ["accuracy"].
 
         Weights stay; what is None stays too. Losses of classes are of logits.
         """
-        chosen = [loss] if isinstance(loss, str | Loss) else loss or self.losses
-        losses = tuple(map(loss_of, chosen))
-        if len(losses) != len(self.outputs):
-            raise ArityError("compile", got=f"{len(losses)} losses", need=f"{len(self.outputs)}, one for each output")
+        chosen = self.joint or self.losses if loss is None else loss
+        losses = losses_of("compile", self.layer, len(self.outputs), chosen, loss_weights)
         if optimizer is not None:
             self.optimizer = optimizer_of(optimizer)
 
         def change() -> None:
-            self.losses, self.metrics = losses, tuple(metrics)
+            (self.losses, self.joint), self.metrics = losses, tuple(metrics)
             self._start()
 
         with self._programs.making:
@@ -368,7 +366,7 @@ class Model(ModelUpdates, Answering):
         """
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         source = source_of(self._sizes, data, targets, batch_size, seed)
-        figures = tried_metrics(metrics or self.metrics, self.outputs[0], self.loss)
+        figures = tried_metrics(metrics or self.metrics, self._sizes)
         validation = validation_of(self._sizes, validation_data)
 
         def validate() -> dict[str, float]:

@@ -16,10 +16,11 @@ from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import FormatError
+from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.optimization.interruption import UpdateMark
+from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.state.layer_state import LayerPaths
@@ -61,6 +62,7 @@ class ModelWeights:
     inputs = ModelOption[tuple[TensorSpec, ...]]()
     open = ModelOption[tuple[bool, ...]]()
     losses = ModelOption[tuple[Loss, ...]]()
+    joint = ModelOption[JointLoss | None]()
     seed = ModelOption[int]()
 
     def __init__(self, options: ModelOptions) -> None:
@@ -95,7 +97,9 @@ class ModelWeights:
 
     @property
     def loss(self) -> Loss:
-        """The loss of the first output."""
+        """The loss of the first output; where one loss is of all, `joint` is it."""
+        if self.joint is not None:
+            raise UsageError("loss", got="one loss of all outputs", need="a loss of each", fix="model.joint")
         return self.losses[0]
 
     # ---- copies

@@ -6,6 +6,7 @@ at for numbers that are none, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -19,6 +20,7 @@ from nnc.errors import ArgumentError, DTypeError, ShapeError
 from nnc.nn.data.labels import check_labels, check_range
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.steps.model_step import Values, each_of
+from nnc.nn.steps.objective import Objective
 
 Array = NDArray[np.generic]
 # Types of numbers that most examples have.
@@ -27,11 +29,11 @@ USUAL = frozenset(map(np.dtype, ("float32", "float64", "int32", "int64", "uint8"
 
 @dataclass(frozen=True, slots=True)
 class ExampleRules:
-    """What a model takes: examples of these shapes, and targets for its outputs by losses, all without the batch."""
+    """What a model takes: examples of these shapes, and targets by what is minimized, all without the batch."""
 
     inputs: tuple[Shape, ...]
     outputs: tuple[TensorSpec, ...]
-    losses: tuple[Loss, ...]
+    objective: Objective
 
     def checked_inputs(self, subject: str, values: Values) -> tuple[Array, ...]:
         """Each input[n, …] as an array."""
@@ -60,16 +62,22 @@ class ExampleRules:
         """
         if values is None:
             raise ArgumentError(subject, got="target=None", need="a target for each example")
+        if self.objective.joint is not None:
+            specs = self.target_specs(count)
+            pairs = zip(each_of(subject, len(specs), values), specs, strict=True)
+            return tuple([_checked_joint(subject, value, spec, count) for value, spec in pairs])
         arrays = each_of(subject, len(self.outputs), values)
-        rows = zip(arrays, self.outputs, self.losses, strict=True)
+        rows = zip(arrays, self.outputs, self.objective.losses, strict=True)
         return tuple([_checked_target(subject, value, (count, *spec.shape), loss) for value, spec, loss in rows])
+
+    def target_specs(self, count: int) -> tuple[TensorSpec, ...]:
+        """Of the targets of so many examples."""
+        batched = [replace(spec, shape=(count, *spec.shape)) for spec in self.outputs]
+        return self.objective.target_specs(batched, self.outputs[0].dtype)
 
 
 def _checked_target(subject: str, value: ArrayLike, output: Shape, loss: Loss) -> Array:
-    array = _rows(subject, "targets", value)
-    if len(array) != output[0]:
-        got = f"{output[0]} examples and {len(array)} targets"
-        raise ShapeError(subject, got=got, need="as many targets as examples")
+    array = _target_rows(subject, value, output[0])
     wanted = loss.target_shape(output)
     classes = loss.classes(output)
     if classes:
@@ -78,13 +86,37 @@ def _checked_target(subject: str, value: ArrayLike, output: Shape, loss: Loss) -
     elif loss.target_range is not None:
         _check_numbers(subject, "targets", array)
         check_range(subject, "targets", array, loss.target_range)
-    if array.shape != wanted:
-        if _without_ones(array.shape) != _without_ones(wanted):
-            got = f"targets {list(array.shape)} for outputs {list(output)}"
-            raise ShapeError(subject, got=got, need=f"targets {list(wanted)}")
-        array = array.reshape(wanted)
+    array = _shaped(subject, array, wanted, f" for outputs {list(output)}")
     loss.check_targets(subject, array, output)
     return array
+
+
+def _checked_joint(subject: str, value: ArrayLike, spec: TensorSpec, count: int) -> Array:
+    """A target of a loss of all outputs: numbers of this shape, whole ones where the loss takes whole ones."""
+    array = _target_rows(subject, value, count)
+    _check_numbers(subject, "targets", array)
+    if spec.dtype.is_float:
+        check_range(subject, "targets", array, (-inf, inf))
+    elif array.dtype.kind not in "biu":
+        raise DTypeError(f"{subject}, targets", got=str(array.dtype), need=f"whole numbers, as {spec.dtype}")
+    return _shaped(subject, array.astype(spec.dtype.numpy, copy=False), spec.shape, "")
+
+
+def _target_rows(subject: str, value: ArrayLike, count: int) -> Array:
+    array = _rows(subject, "targets", value)
+    if len(array) != count:
+        got = f"{count} examples and {len(array)} targets"
+        raise ShapeError(subject, got=got, need="as many targets as examples")
+    return array
+
+
+def _shaped(subject: str, array: Array, wanted: Shape, beside: str) -> Array:
+    """The array in this shape; axes of size 1 at its end may be there or not."""
+    if array.shape == wanted:
+        return array
+    if _without_ones(array.shape) != _without_ones(wanted):
+        raise ShapeError(subject, got=f"targets {list(array.shape)}{beside}", need=f"targets {list(wanted)}")
+    return array.reshape(wanted)
 
 
 def _rows(subject: str, what: str, value: ArrayLike) -> Array:

@@ -13,9 +13,11 @@ from nnc.core.values.spec import Shape, TensorSpec, check_shape
 from nnc.errors import ArityError, ShapeError, UsageError
 from nnc.nn.layers.functional import Functional
 from nnc.nn.layers.layer import Input, Layer, UpTo
+from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.steps.objective import Objective
 from nnc.symbolic.passes import Pass
 
 
@@ -30,6 +32,7 @@ class ModelOptions:
     inputs: tuple[TensorSpec, ...]
     open: tuple[bool, ...]
     losses: tuple[Loss, ...]
+    joint: JointLoss | None
     optimizer: Optimizer
     seed: int
     dtype: DType
@@ -50,6 +53,11 @@ class ModelOptions:
     def guards_updates(self) -> bool:
         """Whether an update whose loss or gradients are not finite is held back."""
         return self.nan_guard or self.loss_scale is not None
+
+    @property
+    def objective(self) -> Objective:
+        """What is minimized."""
+        return Objective(self.losses, self.joint)
 
     @property
     def longest(self) -> int:

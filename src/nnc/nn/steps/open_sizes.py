@@ -15,7 +15,6 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
 from nnc.nn.data.data_set import Columns
-from nnc.nn.optimization.losses import PointwiseLoss
 from nnc.nn.steps.example_rules import ExampleRules
 from nnc.nn.steps.generation_steps import trace_generation
 from nnc.nn.steps.keys import StepKey, StepKind
@@ -35,12 +34,8 @@ class OpenSizes:
     def __init__(self, explore: Callable[[int], tuple[TensorSpec, ...]], builder: Callable[[], StepBuilder]) -> None:
         self._explore, self._builder = explore, builder
         options = builder().options
-        self._inputs, self._open, self._losses, self._shapes_at = (
-            options.inputs,
-            options.open,
-            options.losses,
-            options.shapes_at,
-        )
+        self._inputs, self._open, self._shapes_at = options.inputs, options.open, options.shapes_at
+        self._objective = options.objective
         self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
         self._obstacles: dict[tuple[bool, int], str] = {}
         self._uncached: str | None = None
@@ -61,7 +56,7 @@ class OpenSizes:
         """The same for open axes of this size."""
         rules = self._rules.get(length)
         if rules is None:
-            made = ExampleRules(self._shapes_at(length), self._explore(length), self._losses)
+            made = ExampleRules(self._shapes_at(length), self._explore(length), self._objective)
             rules = self._rules.put(length, made)
         return rules
 
@@ -69,8 +64,8 @@ class OpenSizes:
         """Why examples (axis 0) or steps (axis 1) of such a program cannot be padded; empty where they can."""
         if kind not in PADDED_KINDS:
             return f"{kind.value} steps take sizes as they are"
-        if kind is not StepKind.PREDICT and not all(isinstance(loss, PointwiseLoss) for loss in self._losses):
-            return "a loss is no PointwiseLoss"
+        if kind is not StepKind.PREDICT and self._objective.obstacle:
+            return self._objective.obstacle
         if axis and self.most < LARGE:
             return f"there are at most {self.most} sizes"
         place = (kind.differentiates, axis)
@@ -135,9 +130,8 @@ class OpenSizes:
         """Targets of a step."""
         if not key.padded:
             return targets
-        pairs = zip(self._losses, self.rules_at(key.length).outputs, strict=True)
-        shapes = (loss.target_shape((key.batch, *spec.shape)) for loss, spec in pairs)
-        return tuple(_filled(target, shape) for target, shape in zip(targets, shapes, strict=True))
+        specs = self.rules_at(key.length).target_specs(key.batch)
+        return tuple(_filled(target, spec.shape) for target, spec in zip(targets, specs, strict=True))
 
 
 def _filled(array: NDArray[np.generic], shape: Shape) -> NDArray[np.generic]:

@@ -64,11 +64,9 @@ def _loss_and_score(
     step: StepGraph, key: StepKey, outputs: tuple[Symbol, ...], targets: tuple[Symbol, ...]
 ) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
     """The sum of all losses and the score of the first output, behind the inputs that say what of a batch is real."""
-    triples = tuple(zip(step.options.losses, outputs, targets, strict=True))
     if not key.padded:
-        losses = [loss.build(output, target) for loss, output, target in triples]
-        loss, output, target = triples[0]
-        return (), (sum_of(*losses), loss.score(output, target))
+        return (), step.options.objective.build(outputs, targets)
+    triples = tuple(zip(step.options.losses, outputs, targets, strict=True))
     shape = (key.batch, key.length) if key.length else (key.batch,)
     real = step.graph.input(TensorSpec(shape, BOOL), "real")
     share = step.graph.input(TensorSpec((), steering_dtype(step.options.dtype)), SHARE)

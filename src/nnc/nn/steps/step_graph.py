@@ -80,9 +80,8 @@ class StepGraph:
         return self.options.layer.build_many(scope, inputs)
 
     def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-        """What each loss compares an output with."""
-        dtype, pairs = self.options.dtype, zip(self.options.losses, outputs, strict=True)
-        specs = (TensorSpec(loss.target_shape(output.shape), loss.target_dtype or dtype) for loss, output in pairs)
+        """What losses compare outputs with."""
+        specs = self.options.objective.target_specs([output.spec for output in outputs], self.options.dtype)
         return tuple(self.graph.input(spec, "target") for spec in specs)
 
     def loss_scale(self) -> float | Symbol:

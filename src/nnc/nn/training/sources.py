@@ -8,12 +8,10 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
-from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.steps.model_step import Values
 from nnc.nn.steps.open_sizes import OpenSizes, one_or_all
@@ -60,12 +58,12 @@ def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Va
     return validation
 
 
-def tried_metrics(metrics: Iterable[str | Metric], output: TensorSpec, loss: Loss) -> tuple[Metric, ...]:
+def tried_metrics(metrics: Iterable[str | Metric], sizes: OpenSizes) -> tuple[Metric, ...]:
     """The metrics, each tried on an output and a target of zeros: one that does not fit says so before training."""
     figures = metrics_of(metrics)
-    shape = (1, *output.shape)
-    dtype = loss.target_dtype or output.dtype
-    Tally(figures).add(np.zeros(shape, output.dtype.numpy), np.zeros(loss.target_shape(shape), dtype.numpy))
+    rules = sizes.rules_at(0)
+    output, target = rules.outputs[0], rules.target_specs(1)[0]
+    Tally(figures).add(np.zeros((1, *output.shape), output.dtype.numpy), np.zeros(target.shape, target.dtype.numpy))
     return figures
 
 
