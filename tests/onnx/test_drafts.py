@@ -15,7 +15,7 @@ import onnx
 from nnc.errors import NncError, ShapeError
 from nnc.onnx import drafts, load
 from nnc.onnx.drafts import DraftTemplate
-from nnc.onnx.runner import OnnxModel
+from nnc.onnx.runner import OnnxModel, OnnxProgram
 
 RANDOM = np.random.default_rng(0)
 
@@ -245,3 +245,19 @@ def test_memory_of_further_sizes_is_that_of_a_program_for_them(served: list[bool
     for height in (8, 10, 12, 16):
         assert loaded.memory(h=height, w=8).arena == load(file).memory(h=height, w=8).arena
     assert any(served)
+
+
+def test_programs_of_further_sizes_read_the_tensors_of_earlier_ones() -> None:
+    """A table that is read in order is no copy for each size."""
+    file = model([node("Mul", "x w", "p"), node("Add", "p w", "y")], {"x": ["n", 64]}, ["y"], {"w": weights(64)})
+    loaded = load(file)
+    for count in (2, 3, 4, 5):
+        loaded.run({"x": rows((count, 64))})
+    programs = [program for program in loaded._programs.values() if isinstance(program, OnnxProgram)]
+    addresses = [
+        {tensor.address for tensor in program.compiled.bindings.tensors.values() if tensor is not None}
+        for program in programs
+        if program.compiled is not None
+    ]
+    assert len(addresses) == 4
+    assert all(bound == addresses[0] for bound in addresses)

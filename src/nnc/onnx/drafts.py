@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import field, replace
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -40,8 +41,8 @@ class GraphDraft:
     """A graph with what it is bound to. What `before` computes and what is `early` are the same in each run.
 
     `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
-    sizes alone. Whoever holds the `importer` has the elements of
-    the file as arrays.
+    sizes alone. All that it is bound to takes `nbytes`. Whoever holds the `importer` has the elements of the file as
+    arrays.
     """
 
     file: OnnxFile
@@ -55,6 +56,8 @@ class GraphDraft:
     names: dict[TensorKey, str]
     own: frozenset[TensorKey]
     importer: OnnxImporter | None
+    nbytes: int
+    _tensors: WeakValueDictionary[TensorKey, Tensor] = field(default_factory=WeakValueDictionary)
 
     @classmethod
     def of(
@@ -73,12 +76,8 @@ class GraphDraft:
         sources = {symbol.key: messages.get(symbol, array) for symbol, array in bound.items()}
         early = tuple(bound) if is_early else ()
         file, graph = importer.file, importer.graph
-        return cls(file, graph, inputs, outputs, wanted, before, early, sources, {}, frozenset(), importer)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all that it is bound to."""
-        return sum(self.array(key).nbytes for key in self.bound)
+        nbytes = sum(array.nbytes for array in bound.values())
+        return cls(file, graph, inputs, outputs, wanted, before, early, sources, {}, frozenset(), importer, nbytes)
 
     def array(self, key: TensorKey) -> Array:
         """The elements of a bound symbol."""
@@ -95,8 +94,16 @@ class GraphDraft:
         return name if key in self.own else self.names.setdefault(key, name)
 
     def tensors(self, symbols: Collection[Symbol]) -> dict[Symbol, Tensor]:
-        """The elements of bound symbols."""
-        return {symbol: Tensor.from_numpy(self.array(symbol.key)) for symbol in symbols}
+        """The elements of bound symbols: one tensor for all programs that read them."""
+        return {symbol: self._tensor(symbol.key) for symbol in symbols}
+
+    def _tensor(self, key: TensorKey) -> Tensor:
+        tensor = None if key in self.own else self._tensors.get(key)
+        if tensor is None:
+            tensor = Tensor.from_numpy(self.array(key))
+            if key not in self.own:
+                self._tensors[key] = tensor
+        return tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)

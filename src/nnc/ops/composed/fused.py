@@ -133,9 +133,23 @@ def result_of(attrs: FusedAttrs, inputs: Sequence[V], step: Callable[[AnyCommand
     return values[len(inputs) + len(attrs.steps) - 1]
 
 
+# What was inferred last of each expression: refusal, inference, work and kernels ask one after another, a tenth of a
+# millisecond each; so many expressions.
+_LAST: dict[int, tuple[FusedAttrs, Specs, Specs]] = {}
+MOST_LAST = 512
+
+
 def specs_of(attrs: FusedAttrs, specs: Specs) -> Specs:
     """The specs of all values."""
-    return tuple(evaluate(attrs, specs, lambda command, given: infer(command.op, command.attrs, tuple(given))[0]))
+    last = _LAST.get(id(attrs))
+    # By identity: whether two specs are equal depends on sizes, and may be a guard (`nnc.core.values.sizes`).
+    if last is not None and last[0] is attrs and [*map(id, last[1])] == [*map(id, specs)]:
+        return last[2]
+    made = tuple(evaluate(attrs, specs, lambda command, given: infer(command.op, command.attrs, tuple(given))[0]))
+    if len(_LAST) >= MOST_LAST:
+        _LAST.clear()
+    _LAST[id(attrs)] = (attrs, specs, made)
+    return made
 
 
 def replay(attrs: FusedAttrs, inputs: Sequence[T]) -> T:

@@ -11,9 +11,11 @@ Every comparison on the way is a guard (`nnc.core.values.sizes`), so what comes 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from functools import cache
+from typing import TypeVar, cast
 
 from nnc.classes import dataclass
 from nnc.core.values.derived import Known
@@ -23,6 +25,8 @@ from nnc.symbolic.ir import Body, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 
 T = TypeVar("T")
+# Values that are made of nothing else.
+ATOMS = frozenset({bool, bytes, float, int, str, type(None)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,17 +76,22 @@ class Renewal:
         self._specs: dict[int, TensorSpec] = {}
 
     def of(self, value: T) -> T:
-        """The value with these numbers."""
+        """The value with these numbers; itself where it has no sizes."""
         size, kind = size_of(value), type(value)
         if size is not None:
             return self._numbers[size.place]  # type: ignore[return-value]  # which stands where a number is expected
+        if kind in ATOMS:
+            return value
         if kind is tuple or kind is list or kind is frozenset:
-            return kind([self.of(each) for each in value])  # type: ignore[call-arg, attr-defined]  # a collection
+            parts = [self.of(each) for each in value]  # type: ignore[attr-defined]  # a collection
+            is_same = all(map(operator.is_, parts, value))  # type: ignore[call-overload]
+            return value if is_same else kind(parts)  # type: ignore[call-arg]
         if kind is Body:
             return self._body(value)  # type: ignore[arg-type, return-value]
-        if dataclasses.is_dataclass(value) and depends(value):
-            parts = {each.name: self.of(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
-            return kind(**parts)
+        if names := _fields(cast(Hashable, kind)):
+            fields = {name: getattr(value, name) for name in names}
+            renewed = {name: self.of(part) for name, part in fields.items()}
+            return value if all(renewed[name] is fields[name] for name in names) else kind(**renewed)
         return value
 
     def tensor(self, record: TensorSymbol) -> TensorSymbol:
@@ -93,5 +102,11 @@ class Renewal:
         return TensorSymbol(spec, record.name, self.of(record.alias), record.origin, record.fill)
 
     def _body(self, body: Body) -> Body:
-        graph = GraphTemplate.of(body.graph).at(self._numbers)
-        return Body(graph, body.parameters, body.results)
+        template = GraphTemplate.of(body.graph)
+        return body if template.is_fixed else Body(template.at(self._numbers), body.parameters, body.results)
+
+
+@cache
+def _fields(kind: Hashable) -> tuple[str, ...]:
+    """What a dataclass is made of; nothing for other classes."""
+    return tuple(each.name for each in dataclasses.fields(kind) if each.init) if dataclasses.is_dataclass(kind) else ()
