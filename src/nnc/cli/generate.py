@@ -32,7 +32,8 @@ TopP = Annotated[float | None, typer.Option(help="Draw from the fewest that are 
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always the likeliest character: nothing is drawn.")]
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same text.")]
 Quantize = Annotated[
-    str | None, typer.Option(metavar="weights|dynamic", help="Have weights in 8 bits; dynamic: activations too.")
+    str | None,
+    typer.Option(metavar="weights|dynamic|q4_k|…", help="Weights in 8 bits (dynamic: activations too), or in blocks."),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
+from typing import get_args
 
 from nnc.classes import dataclass
 from nnc.errors import UsageError
@@ -86,7 +87,7 @@ class StepKey:
         return key
 
 
-QUANTIZATIONS: Mapping[str, QuantizationMode] = {"weights": "weights", "dynamic": "dynamic"}
+QUANTIZATIONS: Mapping[str, QuantizationMode] = {mode: mode for mode in get_args(QuantizationMode)}
 WITH_LOSS = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.BACKWARD)
 # Steps whose loss and score leave out padded places.
 MASKED = (StepKind.TRAIN, StepKind.EVALUATE)

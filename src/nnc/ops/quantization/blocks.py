@@ -4,6 +4,7 @@
     block_product:      y[…, m, n] = sum_k x[…, m, k] · W[n, k] + bias[n]      with transpose_b, as weights lie
                         y[…, m, k] = sum_n x[…, m, n] · W[n, k] + bias[k]      without: the gradient of the other
     dequantize_blocks:  y[…, n] = the values of packed[…, row bytes], f32
+    quantize_blocks:    packed[…, row bytes] near x[…, n], errors weighted by importance[n]
 
 The format is an attribute and bytes are u8, so that graphs, plans and files see plain bytes. Weights are computed with
 in f32, each exactly what `dequantize` says, and sums are those of other products.
@@ -29,7 +30,7 @@ from nnc.ops.products.products import gemm
 from nnc.ops.rules import FLOATS, Applied, Gradients, NotDifferentiable, Specs, check_kinds, operator, single
 from nnc.ops.work import per_element, present
 
-__all__ = ["block_product", "block_rows", "dequantize_blocks"]
+__all__ = ["block_product", "block_rows", "dequantize_blocks", "quantize_blocks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,17 @@ def _infer_values(attrs: BlockAttrs, specs: Specs) -> Specs:
     _check_packed("dequantize_blocks", packed, 1)
     elements = attrs.form.row_elements(packed.shape[-1])
     return (replace(packed, shape=(*packed.shape[:-1], elements), dtype=F32),)
+
+
+def _infer_packed(attrs: BlockAttrs, specs: tuple[TensorSpec | None, ...]) -> Specs:
+    x, importance = present(specs[0]), specs[1]
+    check_kinds(FLOATS, x)
+    if not x.rank:
+        raise ShapeError("quantize_blocks", got=f"x={x}", need="x[…, n]")
+    if importance is not None and (importance.shape != x.shape[-1:] or not importance.dtype.is_float):
+        need = f"importance of floats [{x.shape[-1]}]"
+        raise ShapeError("quantize_blocks", got=f"x={x}, importance={importance}", need=need)
+    return (replace(x, shape=(*x.shape[:-1], attrs.form.row_bytes(x.shape[-1])), dtype=U8),)
 
 
 def _check_packed(subject: str, packed: TensorSpec, rank: int) -> None:
@@ -117,6 +129,11 @@ def _batched_product(call: BatchedCall[BlockProductAttrs]) -> tuple[Operand, ...
     return call.composed(wide)
 
 
+def _batched_packed(call: BatchedCall[BlockAttrs]) -> tuple[Operand, ...]:
+    """All rows of all examples, by the importance that they share."""
+    return call.apply([call.spread(0), call.plain(1)])
+
+
 _ROWS = spec((4, FORMATS["q4_0"].bytes), U8)
 
 DEQUANTIZE_BLOCKS = operator(
@@ -129,6 +146,19 @@ DEQUANTIZE_BLOCKS = operator(
     batched=batched_behind(lambda attrs: attrs),
     example=Example(BlockAttrs("q4_0"), (_ROWS,)),
     doc="y[…, n] = the values of rows of bytes in blocks, f32",
+)
+QUANTIZE_BLOCKS = operator(
+    "quantize_blocks",
+    BlockAttrs,
+    ("x", "importance"),
+    ("packed",),
+    infer=_infer_packed,
+    gradient=NotDifferentiable("integers in blocks do not change smoothly"),
+    optional=(1,),
+    work=per_element(100),
+    batched=_batched_packed,
+    example=Example(BlockAttrs("q4_0"), (spec((4, 32)), None)),
+    doc="packed = rows of bytes in blocks whose values are near x, squared errors weighted by importance",
 )
 BLOCK_PRODUCT = operator(
     "block_product",
@@ -147,6 +177,11 @@ BLOCK_PRODUCT = operator(
 def dequantize_blocks(packed: T, *, format: str) -> T:
     """The values of u8 rows [..., row bytes] in a block format as f32 [..., n]."""
     return apply(DEQUANTIZE_BLOCKS, BlockAttrs(format), packed)
+
+
+def quantize_blocks(x: T, importance: T | None = None, *, format: str) -> T:
+    """Floats [..., n] as u8 rows [..., row bytes] in a block format; `importance[n]` weights squared errors."""
+    return apply(QUANTIZE_BLOCKS, BlockAttrs(format), x, importance)
 
 
 def block_rows(packed: T, indices: T, *, format: str) -> T:

@@ -3,6 +3,7 @@
     w ≈ q · s[n], q in i8, s[n] = max |w[…, n]| / 127              per output channel, symmetric: no zero
 
     weights     y = x @ (q · s) or (x @ q) · s                      the weights are 8 bits until they are read
+    q4_k, …     y = x @ W, W near w in blocks of a few bits     those formats of `nnc.core.values.blocks`; tables too
     dynamic     y = (x_q @ q - x_zero · sum_k q[k, n]) · (x_s · s)  x_q, x_s, x_zero = dynamic_quantize(x), sums in i32
 
 What depends on weights alone is for `precompute`. A convolution whose window reads beside the data is given x_zero,
@@ -19,6 +20,7 @@ from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.values.blocks import FORMATS, BlockFormat
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, I8, I32, U8, DType
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
@@ -41,12 +43,20 @@ from nnc.ops.elementwise.pointwise import (
     square,
     where,
 )
+from nnc.ops.indexing.indexing import INDEX_SELECT, index_select
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, reduce_sum
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
 from nnc.ops.movement.movement import CONCATENATE, TRANSPOSE, transpose
 from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM
+from nnc.ops.quantization.blocks import (
+    BLOCK_PRODUCT,
+    DEQUANTIZE_BLOCKS,
+    BlockAttrs,
+    BlockProductAttrs,
+    quantize_blocks,
+)
 from nnc.ops.quantization.quantization import (
     DEQUANTIZE,
     DEQUANTIZED_PRODUCT,
@@ -66,7 +76,11 @@ from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
-QuantizationMode = Literal["weights", "dynamic"]
+QuantizationMode = Literal[
+    "weights", "dynamic", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"
+]
+# For rows that blocks of 256 do not fill: blocks of 32 with about as many bits.
+SHORT_BLOCKS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q4_1", "q5_k": "q5_1", "q6_k": "q8_0"}
 
 # The largest magnitude of symmetric weights: -128 is left out.
 MOST = 127
@@ -111,8 +125,10 @@ def quantize_products(
     With `compare` nothing is replaced: each product has its quantized result beside its own.
     """
     work = _Quantization(graph, [graph.root(graph.own(symbol)) for symbol in parameters], mode, backend, compare)
-    order = [key for key in graph.execs.toposort() if graph.execs[key].command.op in (GEMM, CONVOLUTION)]
-    return (*(work.visit(key) for key in order), *_inside(graph))
+    served = (GEMM, CONVOLUTION, INDEX_SELECT) if mode in FORMATS else (GEMM, CONVOLUTION)
+    order = [key for key in graph.execs.toposort() if graph.execs[key].command.op in served]
+    rows = [work.visit(key) for key in order if graph.execs[key].command.op is not INDEX_SELECT or work.is_table(key)]
+    return (*rows, *_inside(graph))
 
 
 def _inside(graph: SymbolicGraph) -> Iterator[QuantizedProduct]:
@@ -154,16 +170,16 @@ class _Quantization:
         self.fixed = self.given | {tensor for key in invariant for tensor in graph.execs[key].outputs}
         self.never_negative = _never_negative(graph)
         self.activations: dict[TensorKey, tuple[Symbol, Symbol, Symbol]] = {}
+        self.packed: dict[tuple[TensorKey, str], Symbol] = {}
 
     def visit(self, key: ExecKey) -> QuantizedProduct:
         """Quantize one product, or say why it stays."""
         graph, record = self.graph, self.graph.execs[key]
-        weights = graph.symbol(_present(record.inputs[1]))
+        weights = graph.symbol(_weights_of(record))
         (result,) = record.outputs
         skipped = self._obstacle(record)
         before = weights.spec.nbytes
-        channels = graph.tensors[result].spec.shape[-1]
-        after = before if skipped else weights.spec.elements + 4 * channels
+        after = before if skipped else self._bytes_after(record, weights.spec)
         name, shape = _name(graph, self.given, weights.key), graph.tensors[result].spec.shape
         row = QuantizedProduct(name, record.command.op.name, shape, before, after, skipped)
         if skipped:
@@ -177,6 +193,8 @@ class _Quantization:
         if not self.compare:
             graph.remove_exec(key)
         x, w = (graph.symbol(_present(operand)) for operand in record.inputs[:2])
+        if self.mode in FORMATS:
+            return self._in_blocks(record, x, w)
         bias = None if record.inputs[2] is None else graph.symbol(record.inputs[2])
         rows, scale = self._weights(record, w)
         if self.mode == "weights":
@@ -201,6 +219,43 @@ class _Quantization:
         if bias is None:
             return self._written(record, Command(DEQUANTIZE, NoAttrs()), (sums, factor, zero))
         return self._written(record, Command(add, NoAttrs()), (dequantize(sums, factor, zero), bias))
+
+    def is_table(self, key: ExecKey) -> bool:
+        """Whether these are rows of a matrix of weights."""
+        record = self.graph.execs[key]
+        table = self.graph.tensors[_weights_of(record)]
+        of_rows = table.spec.rank == 2 and record.command.attrs.axis == 0 and table.spec.dtype is F32
+        return of_rows and self.graph.root(_weights_of(record)) in self.fixed
+
+    def _form(self, record: ExecSymbol, w: TensorSpec) -> BlockFormat | None:
+        """The format asked for, or that of short blocks where a row is no multiple of it; None where neither fits."""
+        elements = w.shape[0 if record.command.op is GEMM and not record.command.attrs.transpose_b else 1]
+        names = (self.mode, SHORT_BLOCKS.get(self.mode, self.mode))
+        return next((FORMATS[name] for name in names if elements % FORMATS[name].size == 0), None)
+
+    def _bytes_after(self, record: ExecSymbol, w: TensorSpec) -> int:
+        if self.mode in FORMATS:
+            form = self._form(record, w)
+            return w.elements // form.size * form.bytes if form else w.nbytes
+        return w.elements + 4 * self.graph.tensors[record.outputs[0]].spec.shape[-1]
+
+    def _in_blocks(self, record: ExecSymbol, x: Symbol, w: Symbol) -> Symbol:
+        """The product with rows of bytes, or such rows of a table."""
+        table = record.command.op is INDEX_SELECT
+        rows, other = (x, w) if table else (w, x)
+        form = self._form(record, rows.spec)
+        assert form is not None
+        if not table and not record.command.attrs.transpose_b:
+            rows = transpose(rows, (1, 0))
+        # A table that also gives the scores is packed once.
+        packed = self.packed.get((rows.key, form.name))
+        if packed is None:
+            packed = self.packed[rows.key, form.name] = quantize_blocks(rows, format=form.name)
+        if table:
+            bytes_of = index_select(packed, other)
+            return self._written(record, Command(DEQUANTIZE_BLOCKS, BlockAttrs(form.name)), (bytes_of,))
+        bias = None if record.inputs[2] is None else self.graph.symbol(record.inputs[2])
+        return self._written(record, Command(BLOCK_PRODUCT, BlockProductAttrs(form.name)), (other, packed, bias))
 
     def _product_of_few_rows(self, record: ExecSymbol, x: TensorSpec, rows: TensorSpec) -> Command[Any] | None:
         """The product that reads bytes, where it has a kernel: its weights take longer to be dequantized than read."""
@@ -233,6 +288,10 @@ class _Quantization:
 
     def _obstacle(self, record: ExecSymbol) -> str:
         graph, attrs = self.graph, record.command.attrs
+        if record.command.op is INDEX_SELECT:
+            whole = record.optimize and all(graph.root(output) == output for output in record.outputs)
+            spec = graph.tensors[_weights_of(record)].spec
+            return "" if whole and self._form(record, spec) else f"rows of {spec.shape[1]} fill no blocks"
         x, w, _ = record.inputs
         given = graph.tensors[_present(w)].spec
         if not record.optimize or any(graph.root(output) != output for output in record.outputs):
@@ -249,7 +308,16 @@ class _Quantization:
             return f"it has {attrs.groups} groups, of few products each"
         if given.elements == 0:
             return "it has no weights"
+        if self.mode in FORMATS:
+            return self._not_in_blocks(record, given)
         return self._unserved(record) if self.mode == "dynamic" else ""
+
+    def _not_in_blocks(self, record: ExecSymbol, w: TensorSpec) -> str:
+        if record.command.op is CONVOLUTION:
+            return "it is a convolution"
+        if record.command.attrs.transpose_a:
+            return "its first operand is transposed"
+        return "" if self._form(record, w) else "its sums fill no blocks"
 
     def _unserved(self, record: ExecSymbol) -> str:
         """Sums of bytes by the reference, where floats have a kernel, take longer."""
@@ -313,6 +381,11 @@ def _plain(record: ExecSymbol) -> Command[Any]:
     """The same product on weights that are not transposed."""
     attrs = record.command.attrs
     return Command(GEMM, type(attrs)(attrs.transpose_a)) if record.command.op is GEMM else record.command
+
+
+def _weights_of(record: ExecSymbol) -> TensorKey:
+    """The weights of a product, or the table that rows are taken of."""
+    return _present(record.inputs[0 if record.command.op is INDEX_SELECT else 1])
 
 
 def _zero(graph: SymbolicGraph, dtype: DType) -> Symbol:
