@@ -3,7 +3,7 @@
     python benchmarks/block_weights.py [--modes f32 weights q8_0 q4_1] [--threads 1 2] [--rounds N] [--tokens N]
                                        [--pause SECONDS] [--peer PYTHON --file GGUF] [--processor]
 
-    tokens / s     of the median token behind a prompt of 16
+    tokens / s     of the median token behind a prompt of 16, of the mean one of the peer
     prompt_16, prompt_256   seconds to the first token, the fastest of some
 
 Ours has random weights, quantized by `freeze_generation(quantize=MODE)`: time does not follow values. The peer is
@@ -46,17 +46,21 @@ params.model.path, params.n_ctx, params.n_parallel = file, 512, 1
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 params.verbosity = -1
 server = xllamacpp.Server(params)
+clock = time.process_time if sys.argv[5:] else time.perf_counter
+
+def taken(prompt, count):
+    begun = clock()
+    ask = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": False, "ignore_eos": True}
+    server.handle_completions(ask)
+    return clock() - begun
+
 row = {}
 for prompt in prompts:
-    timings = []
-    for _ in range(4):
-        ask = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "cache_prompt": False, "ignore_eos": True}
-        answer = server.handle_completions(ask)
-        answer = json.loads(answer) if isinstance(answer, (str, bytes)) else answer
-        timings.append(answer["timings"])
-    row[f"prompt_{len(prompt)}"] = round(min(each["prompt_ms"] for each in timings[1:]) / 1e3, 4)
+    taken(prompt, 2)
+    row[f"prompt_{len(prompt)}"] = round(min(taken(prompt, 1) for _ in range(3)), 4)
     if len(prompt) == 16:
-        row["tokens / s"] = round(max(each["predicted_per_second"] for each in timings[1:]), 1)
+        whole = min(taken(prompt, tokens + 1) for _ in range(3))
+        row["tokens / s"] = round(tokens / (whole - row["prompt_16"]), 1)
 print(json.dumps(row))
 """
 
@@ -94,6 +98,7 @@ def child(options: argparse.Namespace, mode: str, threads: int) -> dict[str, Any
     """One measurement in a process of its own."""
     if mode == "llama.cpp":
         command = [options.peer, "-c", PEER, options.file, str(threads), str(options.tokens), json.dumps(prompts())]
+        command += ["processor"] if options.processor else []
     else:
         command = [sys.executable, __file__, "--one", mode, str(threads), "--tokens", str(options.tokens)]
         command += ["--processor"] if options.processor else []
