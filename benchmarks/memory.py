@@ -36,7 +36,7 @@ from process import high_water, settled
 from nnc import nn
 from nnc.backends.llvm.run.engine import engine
 from nnc.core.values.dtype import I32
-from nnc.nn.model.model import KINDS
+from nnc.nn.model.compiled_steps import KINDS
 from nnc.nn.zoo import NETWORKS, network
 
 OPTIMIZERS: dict[str, nn.Optimizer] = {
