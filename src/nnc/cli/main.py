@@ -33,6 +33,9 @@ from nnc.cli.files.verify import verify
 from nnc.cli.files.warm import warm
 from nnc.cli.generate import generate
 from nnc.cli.interrupt import settled
+from nnc.cli.language.chat import chat
+from nnc.cli.language.embed import embed
+from nnc.cli.language.quantize import quantize
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
 from nnc.cli.predict import predict
@@ -48,8 +51,8 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, run, plan, viz, inspect, verify, bench, warm, finetune, convert, build, memplan, ops,
-    onnx_coverage, doctor, completion,
+    train, predict, generate, chat, embed, quantize, run, plan, viz, inspect, verify, bench, warm, finetune, convert,
+    build, memplan, ops, onnx_coverage, doctor, completion,
 )  # fmt: skip
 
 

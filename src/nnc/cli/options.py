@@ -12,6 +12,7 @@ import typer
 from nnc.core.settings import SETTINGS
 
 MAX_THREADS = 1024
+MAX_SEED = 2**63 - 1
 UNITS = {"": 1, **{f"{prefix}B": 1000**power for power, prefix in enumerate(("", "K", "M", "G", "T"))}}
 UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate(("K", "M", "G", "T"), 1)}
 
@@ -40,6 +41,10 @@ Threads = Annotated[
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither read nor write the cache of compiled kernels and of measurements.")
 ]
+Temperature = Annotated[float | None, typer.Option(help="Below 1 likely tokens become likelier. Default: 0.8.")]
+TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many of the likeliest tokens only.")]
+TopP = Annotated[float | None, typer.Option(help="Draw from the fewest that are so likely together.")]
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else there.")]
 
 

@@ -4,6 +4,8 @@ gguf/              the file format of llama.cpp, read and written
 architectures/     what files say of a network becomes a decoder
 text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
+requantize.py      a GGUF file in another format
+statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out
 conversation.py    a chat that reads each message once
 """
@@ -13,12 +15,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnc.language.conversation import Conversation
-    from nnc.language.language_model import LanguageModel, embed, load, memory
+    from nnc.language.language_model import LanguageModel, embed, load
+    from nnc.language.requantize import quantize
+    from nnc.language.statement import memory
 
 # Modules are imported when a name of theirs is first used: files are read and planned without the extra.
 _HOMES = {
     "Conversation": "conversation",
-    **dict.fromkeys(("LanguageModel", "embed", "load", "memory"), "language_model"),
+    **dict.fromkeys(("LanguageModel", "embed", "load"), "language_model"),
+    "memory": "statement",
+    "quantize": "requantize",
 }
 
 if not TYPE_CHECKING:
@@ -31,4 +37,4 @@ if not TYPE_CHECKING:
         return value
 
 
-__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory"]
+__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory", "quantize"]

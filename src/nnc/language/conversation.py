@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -48,10 +48,10 @@ class Conversation:
         top_p: Part | None = None,
         min_p: Part | None = None,
         seed: Seed = 0,
-    ) -> Iterator[str]:
+    ) -> Generator[str, None, None]:
         """The answer in pieces. One that is left early (the iterator is closed) stays in the chat as far as it came.
 
-        DataError where the context has no room for the message and one token of an answer: nothing is added then.
+        Nothing is added before the first piece is asked for, nor where the context has no room: that is a DataError.
         """
         said = [*self.messages, {"role": "user", "content": text}]
         tokens = self._tokenizer.chat(said)
@@ -59,10 +59,12 @@ class Conversation:
             need = f"less than {self._room}, the context"
             raise DataError("chat", got=f"a chat of {len(tokens)} tokens", need=need, fix="reset, or a larger context")
         choice = TokenChoice(temperature, top_k, top_p, seed, min_p)
-        self.messages = said
-        return self._answer(tokens, min(length, self._room - len(tokens)), choice)
+        return self._answer(said, tokens, min(length, self._room - len(tokens)), choice)
 
-    def _answer(self, tokens: list[int], length: int, choice: TokenChoice) -> Iterator[str]:
+    def _answer(
+        self, said: list[dict[str, str]], tokens: list[int], length: int, choice: TokenChoice
+    ) -> Generator[str, None, None]:
+        self.messages = said
         pieces, written = self._tokenizer.pieces(), ""
         ends = frozenset(token for token in self._tokenizer.ends if token < self._model.outputs[0].shape[-1])
         try:

@@ -19,6 +19,7 @@ from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.conversation import Conversation
 from nnc.language.kept_tokens import KeptTokens
+from nnc.language.statement import context_of
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
@@ -28,8 +29,6 @@ from nnc.nn.model.model import Model
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
 
-# Positions unless others are asked for: files name up to a million, whose caches nobody expects.
-USUAL_CONTEXT = 4096
 USUAL_LENGTH = 256
 
 
@@ -189,14 +188,6 @@ def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
     return stops
 
 
-def context_of(files: ModelFiles, asked: int) -> int:
-    """The positions that a model is opened with; UsageError for more than its file names."""
-    most = files.facts.context
-    if asked > most:
-        raise UsageError("context", got=f"{asked} tokens", need=f"at most {most}, for which the model was trained")
-    return asked or min(most, USUAL_CONTEXT)
-
-
 @checked
 def load(
     path: Path | str,
@@ -215,14 +206,6 @@ def load(
     model = files.model(context_of(files, context))
     model.backend = backend
     return LanguageModel(files, tokenizer, model.freeze_generation(quantize=quantize))
-
-
-@checked
-def memory(path: Path | str, *, context: Size = 0, batch: Count = 1) -> ModelMemory:
-    """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read."""
-    files = open_files(path)
-    length = context_of(files, context)
-    return files.model(length).memory(batch, "generate", length)
 
 
 @checked

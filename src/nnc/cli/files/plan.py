@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.files.onnx_model import LoadedModel, ModelFile, Sizes, extra, load
+from nnc.cli.files.onnx_model import LoadedModel, Sizes, extra, load
+from nnc.cli.language.model_file import Context, is_language_file
+from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import add_row, complain, count, output, print_map, table, write_json
 from nnc.core.precautions.replacement import check_writable
@@ -21,21 +23,33 @@ Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", hel
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write the memory map as a page too.")]
 
 
+PlannedFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="An ONNX or GGUF file, or a folder of Hugging Face.")
+]
+Rows = Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Of a language model: texts at a time.")]
+
+
 def plan(
-    model: ModelFile,
+    model: PlannedFile,
     size: Sizes = None,
     train: Train = False,
     limit: Limit = None,
+    context: Context = 0,
+    batch: Rows = 1,
     backend: BackendName = "",
     html: Html = None,
     json: AsJson = False,
 ) -> int:
-    """Say how many bytes a run (or a step of training) of an ONNX model takes, and draw them; nothing is allocated.
+    """Say how many bytes a run (or a step of training) of a model takes, and draw them; nothing is allocated.
 
     nnc plan model.onnx --size batch=8 --limit 512MB
 
     nnc plan model.onnx --train --limit 1.5GiB --html map.html
+
+    nnc plan model.gguf --context 4096 --batch 2 --limit 500MB
     """
+    if is_language_file(model):
+        return plan_language(model, context, batch, limit, json=json)
     if html is not None:
         check_writable(html)
     with recorded_stages() as stages:

@@ -73,7 +73,11 @@ class GgufSource:
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
         """Blocks are dequantized."""
-        data, kind = self.packed(name, start, stop), self.kind(name)
+        return self.values(name, self.packed(name, start, stop))
+
+    def values(self, name: str, data: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """What the bytes of some rows of a tensor mean."""
+        kind = self.kind(name)
         if kind in FORMATS:
             return dequantize(data, kind)
         if kind not in PLAIN:

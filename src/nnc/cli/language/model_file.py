@@ -1,0 +1,72 @@
+"""A language model's file for a command: which files are such, what they take, and options that commands share."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from nnc import language
+from nnc.cli.options import bytes_of
+from nnc.cli.terminal import complain, plain, size
+from nnc.errors import MemoryLimitError, UsageError
+from nnc.symbolic.passes import QuantizationMode
+
+CONFIG = "config.json"
+
+LanguageFile = Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or a folder of Hugging Face.")]
+Context = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Tokens of prompt and answer together. Default: 4,096 or the model's.")
+]
+Limit = Annotated[
+    int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
+]
+MinP = Annotated[float | None, typer.Option(help="Draw only from those that are so likely beside the likeliest.")]
+
+
+def is_language_file(path: Path) -> bool:
+    """Whether a file, or a folder, is that of a language model."""
+    return path.suffix == ".gguf" or path.name == CONFIG or (path / CONFIG).is_file()
+
+
+def opened(
+    path: Path, context: int, limit: int | None, backend: str, quantize: str | None = None
+) -> language.LanguageModel:
+    """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
+    if limit is not None:
+        needed = language.memory(path, context=context).total
+        if needed > limit:
+            got = f"{size(needed)} of weights, caches and arena"
+            raise MemoryLimitError("--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context")
+    try:
+        mode = cast("QuantizationMode | None", quantize)
+        return language.load(path, context=context, quantize=mode, backend=backend)
+    except ImportError as error:
+        fix = "pip install 'nnc[language]'"
+        raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None
+
+
+def shown(pieces: Iterable[str]) -> str:
+    """Write pieces as they come; the whole text. What steers a terminal is escaped, new lines and tabs are not."""
+    written = []
+    for piece in pieces:
+        written.append(piece)
+        sys.stdout.write("".join(each if each in "\n\t" else plain(each) for each in piece))
+        sys.stdout.flush()
+    return "".join(written)
+
+
+class Pace:
+    """How fast tokens come."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    def tell(self, model: language.LanguageModel, text: str) -> None:
+        """One line on standard error: tokens and tokens per second, the reading of the prompt among them."""
+        count, seconds = len(model.tokenizer.encode(text, start=False)), time.perf_counter() - self._began
+        complain(f"{count} tokens in {seconds:.1f} s, {count / max(seconds, 1e-9):.1f} tokens/s")

@@ -1,0 +1,35 @@
+"""nnc quantize: a GGUF file with weights in other blocks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnc import language
+from nnc.cli.options import AsJson
+from nnc.cli.terminal import Json, add_row, count, output, table, write_json
+
+Source = Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A GGUF file.")]
+To = Annotated[str, typer.Option(metavar="FORMAT", help="q8_0 q4_0 q4_1 q5_0 q5_1 q2_k … q6_k, f16 or f32.")]
+Target = Annotated[Path, typer.Option("--output", metavar="OUT.gguf", help="The file to write.")]
+
+
+def quantize(model: Source, to: To, target: Target, json: AsJson = False) -> int:
+    """Write a GGUF file whose matrices have another format; norms and biases stay as they are.
+
+    nnc quantize model.gguf --to q4_k --output smaller.gguf
+    """
+    report = language.quantize(model, to, target)
+    if json:
+        formats: dict[str, Json] = dict(report.formats)
+        write_json({"output": str(target), "bytes": report.nbytes, "formats": formats, "error": report.error})
+        return 0
+    rows = table(target.name, "format", "tensors", numbers=("tensors",))
+    for name, tensors in report.formats.items():
+        add_row(rows, name, count(tensors))
+    output().print(rows)
+    sys.stdout.write(f"{count(report.nbytes)} bytes, weights that changed are off by {report.error:.2%}\n")
+    return 0

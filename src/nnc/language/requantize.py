@@ -1,0 +1,112 @@
+"""A GGUF file with its matrices in another format, tensor by tensor, so that one of them is in memory at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from math import sqrt
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import checked
+from nnc.classes import dataclass
+from nnc.core.values import blocks
+from nnc.core.values.blocks import FORMATS
+from nnc.errors import UsageError
+from nnc.language.architectures.weight_sources import PLAIN, GgufSource
+from nnc.language.gguf import MetadataValue, TensorRow, TensorSource, ValueKind, read_gguf, write_gguf
+
+# Where rows are no whole blocks of 256: what llama.cpp takes instead, in blocks of 32.
+SHORT_ROWS: Mapping[str, str] = MappingProxyType(
+    {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
+)
+# Tables of tokens and heads give all scores: they keep more bits than the rest, as in llama.cpp's mixtures.
+TABLES = ("token_embd.weight", "output.weight")
+# `general.file_type` of llama.cpp.
+FILE_TYPES: Mapping[str, int] = MappingProxyType(
+    {
+        "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 12, "q4_k": 15,
+        "q5_k": 17, "q6_k": 18,
+    }
+)  # fmt: skip
+_PART = 1 << 24
+
+
+@dataclass(slots=True)
+class Requantized:
+    """What was written: bytes of the file, tensors by format, and ‖new - old‖ / ‖old‖ over all that changed."""
+
+    nbytes: int = 0
+    formats: Counter[str] = field(default_factory=Counter)
+    squares: float = 0.0
+    errors: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """The relative error of all weights that changed."""
+        return sqrt(self.errors / self.squares) if self.squares else 0.0
+
+
+@checked
+def quantize(path: Path | str, to: str, output: Path | str) -> Requantized:
+    """Write the file with its matrices in the format `to`; vectors stay as they are, and so do metadata and tokenizer.
+
+    Rows that are no whole blocks of it have a format of blocks of 32, tables of tokens and heads one of 6 or 8 bits.
+    """
+    if to not in FILE_TYPES:
+        raise UsageError("quantize", got=f"to {to!r}", need=f"one of {', '.join(FILE_TYPES)}")
+    file = read_gguf(path)
+    source, report = GgufSource(file), Requantized()
+    sources = [_source(source, row, _format_of(row, to), report) for row in file.tensors.values()]
+    kind = MetadataValue(ValueKind.U32, FILE_TYPES[to])
+    write_gguf(output, {**file.metadata, "general.file_type": kind}, sources)
+    report.nbytes = Path(output).stat().st_size
+    return report
+
+
+def _format_of(row: TensorRow, to: str) -> str:
+    if len(row.shape) < 2:
+        return row.kind.name
+    if row.name in TABLES and to not in PLAIN:
+        to = "q6_k" if to.endswith("_k") else "q8_0"
+    if to in FORMATS and row.shape[-1] % FORMATS[to].size:
+        to = SHORT_ROWS.get(to, to)
+    return "f16" if to in FORMATS and row.shape[-1] % FORMATS[to].size else to
+
+
+def _source(source: GgufSource, row: TensorRow, to: str, report: Requantized) -> TensorSource:
+    report.formats[to] += 1
+    if to == row.kind.name:
+        return TensorSource(row.name, row.shape, to, lambda: source.file.bytes(row.name))
+    return TensorSource(row.name, row.shape, to, lambda: _converted(source, row, to, report))
+
+
+def _converted(source: GgufSource, row: TensorRow, to: str, report: Requantized) -> NDArray[np.uint8]:
+    """The rows in another format, some at a time."""
+    data = source.file.bytes(row.name)
+    step, parts = max(_PART // row.shape[-1], 1), []
+    write, read = _ways(to)
+    for start in range(0, len(data), step):
+        values = source.values(row.name, data[start : start + step])
+        parts.append(write(values))
+        report.squares += float(np.square(values, dtype=np.float64).sum())
+        report.errors += float(np.square(read(parts[-1]) - values, dtype=np.float64).sum())
+    return np.concatenate(parts)
+
+
+Write = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
+Read = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
+
+
+def _ways(to: str) -> tuple[Write, Read]:
+    if to in FORMATS:
+        return lambda values: blocks.quantize(values, to), lambda data: blocks.dequantize(data, to)
+    dtype = PLAIN[to]
+    return (
+        lambda values: values.astype(dtype).view(np.uint8),
+        lambda data: np.asarray(data.view(dtype), np.float32),
+    )

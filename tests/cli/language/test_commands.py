@@ -1,0 +1,150 @@
+"""Commands on language models in files: generate, chat, plan, quantize, embed."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.language.small_models import write_text_model
+
+pytest.importorskip("tokenizers", reason="the extra language is not installed")
+pytest.importorskip("jinja2", reason="the extra language is not installed")
+
+from nnc import language
+from nnc.cli.language import chat as chat_command
+from nnc.language.gguf import read_gguf
+
+FAST = ("--context", "64", "--backend", "reference")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text_model(tmp_path_factory.mktemp("models") / "tiny.gguf")
+
+
+def test_generate_streams_the_text_of_python(call: Callable[..., Any], place: Path) -> None:
+    model = language.load(place, context=64, backend="reference")
+    ran = call("generate", place, "--prompt", "hello the", "--length", 6, "--greedy", *FAST)
+    assert ran.code == 0
+    assert ran.err.startswith("nnc: ")
+    assert "tokens/s" in ran.err
+    told = call("generate", place, "--prompt", "hello the", "--length", 6, "--seed", 3, "--json", *FAST)
+    expected = model.generate("hello the", 6, temperature=0.8, seed=3)
+    assert json.loads(told.out)["text"] == expected
+
+
+def test_generate_refuses_what_takes_more_than_the_limit(call: Callable[..., Any], place: Path) -> None:
+    complaint = call("generate", place, "--prompt", "a", "--limit", "10KB", *FAST).complaint()
+    assert "--limit: got" in complaint
+    assert "Fix: a smaller --context" in complaint
+    beyond = call("generate", place, "--context", 65)
+    assert "65 tokens; need at most 64, for which the model was trained" in beyond.complaint()
+
+
+def test_the_extra_that_is_absent_is_named(
+    call: Callable[..., Any], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise ImportError("got no package tokenizers")
+
+    monkeypatch.setattr(language, "load", absent)
+    assert "pip install 'nnc[language]'" in call("generate", place, *FAST).complaint()
+
+
+def chatted(call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path, *lines: str) -> Any:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    return call("chat", place, "--length", 4, "--system", "in", *FAST)
+
+
+def test_a_chat_is_saved_loaded_and_begun_anew(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path, folder: Path
+) -> None:
+    ran = chatted(call, monkeypatch, place, "he", "", "/save a.json", "/reset", "he", "/load a.json", "/save b.json")
+    assert ran.code == 0
+    assert ran.err == ""
+    half = len(ran.out) // 2
+    assert ran.out[:half] == ran.out[half:]
+    held = json.loads((folder / "a.json").read_text())
+    assert [message["role"] for message in held["messages"]] == ["system", "user", "assistant"]
+    assert held == json.loads((folder / "b.json").read_text())
+
+
+def test_answers_of_a_chat_are_lines_of_json_where_that_is_asked_for(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("he\nin\n"))
+    lines = call("chat", place, "--length", 4, "--json", *FAST).out.splitlines()
+    first = language.load(place, context=64, backend="reference").chat([{"role": "user", "content": "he"}], 4)
+    assert json.loads(lines[0]) == {"role": "assistant", "content": first}
+    assert len(lines) == 2
+
+
+def test_what_a_chat_cannot_do_is_a_line_and_no_end(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    ran = chatted(call, monkeypatch, place, "/save", "/load none.json", "/spin", "in" * 99, "he", "/quit", "never")
+    assert ran.code == 0
+    lines = ran.err.splitlines()
+    assert len(lines) == 4
+    assert "none.json" in lines[1]
+    assert "a chat of" in lines[3]
+
+
+def test_an_interrupt_ends_the_answer_and_not_the_chat(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path, folder: Path
+) -> None:
+    shown, answers = chat_command.shown, []
+
+    def interrupted(pieces: Any) -> str:
+        answers.append(pieces)
+        if len(answers) == 1:
+            next(pieces)
+            raise KeyboardInterrupt
+        return shown(pieces)
+
+    monkeypatch.setattr(chat_command, "shown", interrupted)
+    ran = chatted(call, monkeypatch, place, "he", "he", "/save a.json")
+    assert ran.code == 0
+    roles = [message["role"] for message in json.loads((folder / "a.json").read_text())["messages"]]
+    assert roles == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_plan_tells_bytes_before_anything_is_read(call: Callable[..., Any], place: Path) -> None:
+    facts = json.loads(call("plan", place, "--context", 64, "--batch", 2, "--json").out)
+    memory = language.memory(place, context=64, batch=2)
+    assert (facts["cache_bytes"], facts["weight_bytes"]) == (memory.cache, memory.weights)
+    assert facts["total_bytes"] == memory.total
+    ran = call("plan", place, "--context", 64, "--limit", "1KB")
+    assert ran.code == 1
+    assert "cache" in ran.out
+
+
+def test_quantize_writes_a_file_that_is_read(call: Callable[..., Any], place: Path, folder: Path) -> None:
+    ran = call("quantize", place, "--to", "q4_0", "--output", "small.gguf", "--json")
+    facts = json.loads(ran.out)
+    assert facts["bytes"] == (folder / "small.gguf").stat().st_size < place.stat().st_size
+    assert 0 < facts["error"] < 0.2
+    kinds = {row.name: row.kind.name for row in read_gguf(folder / "small.gguf").tensors.values()}
+    assert (kinds["blk.0.attn_q.weight"], kinds["token_embd.weight"]) == ("q4_0", "q8_0")
+    assert kinds["output_norm.weight"] == "f32"
+    assert call("generate", "small.gguf", "--length", 2, *FAST).code == 0
+    assert "one of f32" in call("quantize", place, "--to", "q9", "--output", "b.gguf").complaint()
+
+
+def test_embed_writes_a_vector_for_each_text(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    rows = [json.loads(line) for line in call("embed", place, "hello", "the", *FAST).out.splitlines()]
+    assert [row["text"] for row in rows] == ["hello", "the"]
+    assert sum(value * value for value in rows[0]["vector"]) == pytest.approx(1)
+    whole = json.loads(call("embed", place, "hello", "the", "--json", *FAST).out)
+    assert whole == {"texts": ["hello", "the"], "vectors": [row["vector"] for row in rows]}
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hello\n"))
+    assert json.loads(call("embed", place, *FAST).out)["vector"] == rows[0]["vector"]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert "no texts" in call("embed", place, *FAST).complaint()
