@@ -148,10 +148,10 @@ def text_values(**changed: object) -> dict[str, object]:
     return {**held, "tokenizer.chat_template": TEMPLATE}
 
 
-def write_text_model(place: Path, *, kind: str = "f32", context: int = 64, **changed: object) -> Path:
+def write_text_model(place: Path, *, kind: str = "f32", context: int = 64, drawn: int = 0, **changed: object) -> Path:
     """A tiny decoder of drawn weights with a vocabulary of bytes, as a GGUF file."""
     features, hidden, tokens = 32, 64, len(vocabulary())
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(drawn)
     numbers = {
         "embedding_length": features,
         "block_count": 1,

@@ -107,6 +107,19 @@ def test_an_answer_that_is_left_stays_as_far_as_it_came(model: LanguageModel) ->
     assert chat.messages[-1]["content"].startswith(begun)
 
 
+def test_what_another_model_kept_is_refused(model: LanguageModel, tmp_path: Path) -> None:
+    chat = model.conversation()
+    "".join(chat.say("he", 2))
+    chat.save(tmp_path / "chat.json")
+    other = language.load(write_text_model(tmp_path / "b.gguf", context=32, drawn=1), context=32, backend="reference")
+    with pytest.raises(FormatError, match="no kept tokens of this model"):
+        other.conversation().load(tmp_path / "chat.json")
+    chat.save(tmp_path / "messages.json", kept=False)
+    loaded = other.conversation()
+    loaded.load(tmp_path / "messages.json")
+    assert loaded.messages == chat.messages
+
+
 def test_a_file_that_is_no_chat_is_an_error(model: LanguageModel, tmp_path: Path) -> None:
     place, chat = tmp_path / "chat.json", model.conversation()
     for content in ("", "[]", '{"messages": []}', '{"messages": [{"role": 1}]}', "[" * 100_000):

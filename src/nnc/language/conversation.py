@@ -11,7 +11,7 @@ from nnc.arguments import Count, Positive, Seed, checked
 from nnc.core.precautions.reading import read_file
 from nnc.core.precautions.replacement import write_atomically
 from nnc.errors import DataError, FormatError
-from nnc.language.kept_tokens import KeptTokens, name_of
+from nnc.language.kept_tokens import KeptTokens
 from nnc.language.text.chat_template import check_messages
 from nnc.language.text.tokenizer import TextTokenizer
 from nnc.nn.generation import TokenModel
@@ -24,9 +24,10 @@ KEPT_SUFFIX = ".kept.safetensors"
 class Conversation:
     """Messages by turns; `say` adds one and streams the answer. What is read once stays in the caches of this chat."""
 
-    def __init__(self, model: TokenModel, tokenizer: TextTokenizer, place: str, system: str = "") -> None:
+    def __init__(self, model: TokenModel, tokenizer: TextTokenizer, name: str, system: str = "") -> None:
         self._model, self._tokenizer = model, tokenizer
-        self._name = name_of(model, place)
+        # What tells this model from others, in files of what is kept.
+        self._name = name
         self._room = int(model.inputs[0].shape[0])
         self._kept = KeptTokens(model, self._room)
         self.system = system

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Generator, Sequence
 from functools import partial
@@ -108,9 +107,3 @@ class KeptTokens:
 
         self._model.exclusively(put)
         self.tokens = [int(token) for token in tokens.numpy()]
-
-
-def name_of(model: TokenModel, place: str) -> str:
-    """What tells a model from another: its file's name and what it takes and gives."""
-    shapes = [str(spec) for spec in (*model.inputs[:1], *model.outputs)]
-    return hashlib.sha256(json.dumps([Path(place).name, shapes[-1]]).encode()).hexdigest()[:16]

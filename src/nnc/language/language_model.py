@@ -136,7 +136,7 @@ class LanguageModel:
     @checked
     def conversation(self, system: str = "") -> Conversation:
         """A chat that keeps what was read: each message is read once, and the whole can lie in a file."""
-        return Conversation(self.tokens, self.tokenizer, str(self.files.place), system)
+        return Conversation(self.tokens, self.tokenizer, self.files.tensors.fingerprint(), system)
 
     @checked
     def memory(self, context: Size = 0, batch: Count = 1) -> ModelMemory:
@@ -198,14 +198,26 @@ def load(
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
 
-    `context` is the number of positions, 4,096 or as many as the model has unless given. With `quantize` products have
-    weights in 8 bits (`FrozenGeneration`). FormatError for a file that is not whole, or not of a known architecture.
+    `context` is the number of positions, 4,096 or as many as the model has unless given. Matrices in blocks of few bits
+    stay in them; those in floats become so by `quantize` (`FrozenGeneration`). FormatError for a file that is not
+    whole, or not of a known architecture.
     """
     files = open_files(path)
     tokenizer = text_tokenizer(files)
     model = files.model(context_of(files, context))
     model.backend = backend
-    return LanguageModel(files, tokenizer, model.freeze_generation(quantize=quantize))
+    return LanguageModel(files, tokenizer, _ready(files, model, quantize))
+
+
+def _ready(files: ModelFiles, model: Model, quantize: QuantizationMode | None) -> TokenModel:
+    """The model with its tensors read: as the file has them, or as the kernels of generation want floats."""
+    if not files.tensors.packed():
+        return model.freeze_generation(quantize=quantize)
+    if quantize is not None:
+        got = f"quantize={quantize!r} for a file that is quantized"
+        raise UsageError("load", got=got, need="a file of floats", fix="nnc quantize writes other formats")
+    model.tensors()
+    return model
 
 
 @checked

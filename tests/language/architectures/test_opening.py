@@ -16,10 +16,12 @@ from tests.language.small_models import (
     weights,
     write_folder,
     write_small_gguf,
+    write_text_model,
 )
 
 import nnc
 from nnc import nn
+from nnc.core.values.dtype import U8
 from nnc.errors import FormatError
 from nnc.language.architectures import open_files
 from nnc.language.gguf import TensorSource, write_gguf
@@ -43,6 +45,29 @@ def test_a_gguf_file_gives_the_same(name: str, tmp_path: Path) -> None:
     case = cases()[name]
     error = np.abs(logits(write_small_gguf(tmp_path / "a.gguf", name)) - np.array(case["logits"])).max()
     assert error <= 1e-5 * case["largest"]
+
+
+@pytest.mark.parametrize("kind", ["q4_1", "q8_0"])
+def test_matrices_stay_in_the_blocks_of_the_file(kind: str, tmp_path: Path) -> None:
+    files = open_files(write_text_model(tmp_path / "a.gguf", kind=kind))
+    packed, wide = files.model(64), files.model(64, packed=False)
+    tokens = TOKENS[:, :5]
+    for model in (packed, wide):
+        model.backend = "reference"
+    np.testing.assert_allclose(packed.predict(tokens), wide.predict(tokens), rtol=1e-5, atol=1e-5)
+    assert packed.specs["block0.attention.query.weight"].spec.dtype is U8
+    assert packed.memory(1, "generate", 16).weights < 0.4 * wide.memory(1, "generate", 16).weights
+    prompt = tokens[0].tolist()
+    assert nn.generate(packed, prompt, 4) == nn.generate(wide, prompt, 4)
+
+
+def test_blocks_that_nothing_reads_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    metadata, tensors = gguf_parts("qwen2")
+    sources = [TensorSource.of(name, array) for name, array in tensors.items() if name != "token_embd.weight"]
+    table = TensorSource("token_embd.weight", (48, 32), "iq4_nl", lambda: np.zeros((48, 18), np.uint8))
+    write_gguf(tmp_path / "a.gguf", metadata, [*sources, table])  # type: ignore[arg-type]  # plain values
+    with pytest.raises(FormatError, match=r"tokens\.weight in iq4_nl; need one of f32"):
+        open_files(tmp_path / "a.gguf").model(64)
 
 
 @pytest.mark.parametrize("name", ["gemma2", "gemma3"])

@@ -37,19 +37,24 @@ class ModelFiles:
     tensors: StoredTensors
     gguf: GgufFile | None = None
 
-    def decoder(self, context: int) -> StoredDecoder:
-        """The network for up to `context` positions; FormatError where the file does not hold its tensors."""
+    def decoder(self, context: int, *, packed: bool = True) -> StoredDecoder:
+        """The network for up to `context` positions, its matrices in the blocks of the file where they are `packed`.
+
+        FormatError where the file does not hold its tensors.
+        """
         source, pieces = self.tensors.source, self.tensors.pieces
         table = source.shapes[pieces["tokens.weight"].name] if "tokens.weight" in pieces else ()
         if len(table) != 2 or not 0 < table[0] <= 1 << 24:
             raise FormatError(str(self.place), got=f"a table of tokens {list(table)}", need="[tokens, features]")
         self.tensors.check_blocks(self.facts.layers)
         decoder = decoder_of(self.architecture, self.facts, pieces, table[0], context)
+        if packed:
+            decoder = replace(decoder, packed=self.tensors.packed())
         return StoredDecoder(decoder, self.tensors)
 
-    def model(self, context: int, *, head: bool = True) -> Model:
+    def model(self, context: int, *, head: bool = True, packed: bool = True) -> Model:
         """The model; its tensors are read when they are first asked for."""
-        layer = self.decoder(context)
+        layer = self.decoder(context, packed=packed)
         tensors = self.tensors
         if not head:
             own = {path: piece for path, piece in tensors.pieces.items() if not path.startswith("head.")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +12,14 @@ from functools import partial
 import numpy as np
 
 from nnc.classes import dataclass
+from nnc.core.values.blocks import FORMATS
 from nnc.core.values.spec import Shape
 from nnc.errors import FormatError
 from nnc.language.architectures.tensor_names import GATED, StoredPart
-from nnc.language.architectures.weight_sources import WeightSource
+from nnc.language.architectures.weight_sources import PLAIN, WeightSource
 from nnc.nn.layers.initializers import Values
 from nnc.nn.layers.layer import Layer, ParameterSpec, Scope, T
-from nnc.nn.zoo.decoder import Decoder
+from nnc.nn.zoo.decoder import TURNS, Decoder
 
 # Tables have a row per token in files and here; other matrices are [out, in] there and [in, out] here.
 TABLES = ("tokens.weight", "positions.weight")
@@ -30,15 +33,34 @@ class StoredTensors:
     pieces: Mapping[str, StoredPart]
     raised: bool = False
 
+    def fingerprint(self) -> str:
+        """What tells these weights from others: the last norm and all shapes, hashed. Any training changes a norm."""
+        digest = hashlib.sha256(
+            json.dumps(sorted((name, *shape) for name, shape in self.source.shapes.items())).encode()
+        )
+        digest.update(self.source.rows(self.pieces["norm.weight"].name, 0, 1).tobytes())
+        return digest.hexdigest()[:16]
+
     def check_blocks(self, count: int) -> None:
         """FormatError unless there are so many blocks, before a network of them is built."""
         numbers = {int(matched[1]) for path in self.pieces if (matched := re.match(r"block(\d+)\.", path))}
         if numbers != set(range(count)):
             raise FormatError(self.source.place, got=f"tensors of {len(numbers)} blocks", need=f"those of {count}")
 
+    def packed(self) -> tuple[tuple[str, str], ...]:
+        """The matrices that can stay in the blocks that they have in the file, by path."""
+        kinds = {path: self.source.kind(piece.name) for path, piece in self.pieces.items() if not piece.transposed}
+        matrices = (path for path, piece in self.pieces.items() if len(self.source.shapes[piece.name]) == 2)
+        return tuple((path, kinds[path]) for path in matrices if kinds.get(path) in FORMATS)
+
     def check(self, decoder: Decoder, specs: Mapping[str, ParameterSpec]) -> None:
         """FormatError unless the file holds the tensors of the network, each of its shape, and no others."""
-        needed = {path: row.spec.shape for path, row in specs.items() if not row.statistic}
+        needed = {path: row.spec.shape for path, row in specs.items() if not path.endswith(f".{TURNS}")}
+        for path in needed.keys() & self.pieces.keys():
+            kind = self.source.kind(self.pieces[path].name)
+            if kind not in FORMATS and kind not in PLAIN:
+                need = f"one of {', '.join((*PLAIN, *FORMATS))}"
+                raise FormatError(self.source.place, got=f"{path} in {kind}", need=need, fix="quantize it otherwise")
         missing, further = needed.keys() - self.pieces.keys(), self.pieces.keys() - needed.keys()
         if missing or further:
             got = f"no {min(missing)}" if missing else f"{min(further)}, which the network has not"
@@ -54,6 +76,8 @@ class StoredTensors:
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0] if shape else 0)
         if len(shape) == 1:
             return (stop - start,)
+        if len(shape) == 2 and path in dict(decoder.packed):
+            return (stop - start, FORMATS[dict(decoder.packed)[path]].row_bytes(shape[1]))
         if len(shape) != 2:
             return shape
         if path in TABLES:
@@ -65,6 +89,9 @@ class StoredTensors:
         piece = self.pieces[path]
         shape = self.source.shapes[piece.name]
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
+        if values.dtype == np.uint8:
+            values[...] = self.source.packed(piece.name, start, stop)
+            return
         if len(shape) == 1:
             array = self.source.rows(piece.name, 0, 1)[0, start:stop]
         elif piece.transposed and path not in TABLES:

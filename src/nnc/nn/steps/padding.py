@@ -178,6 +178,7 @@ def _within(call: _Call) -> bool:
 
 
 def _last(call: _Call) -> bool:
+    """Works along the last axis, which rows are not on."""
     return _elementwise(call) and call.inputs[0] is not None and call.inputs[0] < call.ranks[0] - 1
 
 
@@ -249,7 +250,7 @@ SHAPED = frozenset({"broadcast_to", "arange", "rotary_angles", "random_uniform",
 PLACED = frozenset({"fill", "arange", "rotary_angles", "random_uniform", "random_normal"})
 ROWS: Mapping[str, Callable[[_Call], bool]] = MappingProxyType(
     {
-        **dict.fromkeys(("softmax", "log_softmax"), _last),
+        **dict.fromkeys(("softmax", "log_softmax", "dequantize_blocks", "block_product"), _last),
         "rotary": _turned,
         **dict.fromkeys(("layer_norm", "rms_norm"), _within),
         **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_norm"), _reduced),

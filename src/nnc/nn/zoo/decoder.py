@@ -16,18 +16,21 @@ import numpy as np
 
 from nnc.arguments import Count, Finite, Positive, Rate, Size, checked
 from nnc.classes import dataclass
-from nnc.core.values.dtype import F32, I32
+from nnc.core.values.blocks import format_of
+from nnc.core.values.dtype import F32, I32, U8
 from nnc.errors import AttributeValueError
 from nnc.nn.layers.activation import SiLU
-from nnc.nn.layers.attention import seen_columns, split_heads
+from nnc.nn.layers.attention import seen_columns
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding, broadcast_rows
-from nnc.nn.layers.initializers import Values
+from nnc.nn.layers.initializers import Values, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.nn.layers.normalization import LayerNorm, RMSNorm
 from nnc.ops import (
     add,
     affine,
+    block_product,
+    block_rows,
     gemm,
     multiply,
     reshape,
@@ -40,6 +43,9 @@ from nnc.ops import (
     where,
 )
 from nnc.ops.movement.generate import arange_like
+
+# The name of the shares that angles are multiplied with.
+TURNS = "turns"
 
 
 @checked
@@ -65,7 +71,8 @@ class Decoder(Layer):
     A head has `width` features (features / heads where that is 0). Layer i sees `window[i]` tokens, itself
     among them, 0 for all; layers with a window turn by `local`, where that is given. `steps` > 0: places are learned.
     Scores are `scale` · q · k (1 / √width when 0) and with a cap `c` c · tanh(scores / c), the `score_cap` of attention
-    and the `logit_cap` of the head.
+    and the `logit_cap` of the head. Weights in `packed`, by path, are rows of bytes in
+    a block format, and not trained.
     """
 
     vocabulary: Count
@@ -95,6 +102,7 @@ class Decoder(Layer):
     scale: Rate = 0.0
     score_cap: Rate = 0.0
     logit_cap: Rate = 0.0
+    packed: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_value_heads or self.heads):
@@ -126,8 +134,7 @@ class Decoder(Layer):
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to tokens."""
-        tokens = Embedding(self.vocabulary, self.features)
-        y = tokens.build(scope.inside("tokens"), x)
+        y = self._tokens(scope.inside("tokens"), x)
         if self.token_scale != 1.0:
             y = affine(y, self.token_scale)
         if self.steps:
@@ -138,11 +145,35 @@ class Decoder(Layer):
         if not self.head:
             return y
         y = scope.wanted(y)
-        if self.tied:
-            y = gemm(y, tokens.table(scope.inside("tokens")), transpose_b=True)
+        inside = scope.inside("tokens" if self.tied else "head")
+        if self.tied and not self._format(inside):
+            y = gemm(y, Embedding(self.vocabulary, self.features).table(inside), transpose_b=True)
         else:
-            y = Dense(self.vocabulary, self.head_bias).build(scope.inside("head"), y)
+            y = self._dense(inside, y, self.vocabulary, self.head_bias)
         return _capped(y, self.logit_cap)
+
+    def _format(self, scope: Scope[T]) -> str:
+        """The block format of the weight here; empty for floats."""
+        path = f"{scope.path}.weight"
+        return next((form for name, form in self.packed if name == path), "")
+
+    def _rows(self, scope: Scope[T], form: str, rows: int, elements: int) -> T:
+        return scope.statistic("weight", (rows, format_of(form).row_bytes(elements)), U8, zeros)
+
+    def _tokens(self, scope: Scope[T], x: T) -> T:
+        form = self._format(scope)
+        if not form:
+            return Embedding(self.vocabulary, self.features).build(scope, x)
+        return block_rows(self._rows(scope, form, self.vocabulary, self.features), x, format=form)
+
+    def _dense(self, scope: Scope[T], x: T, units: int, bias: bool) -> T:
+        """y = x @ weight + bias, the weight in blocks or in floats."""
+        form = self._format(scope)
+        if not form:
+            return Dense(units, bias).build(scope, x)
+        added = scope.parameter("bias", (units,), x, zeros) if bias else None
+        packed = self._rows(scope, form, units, x.shape[-1])
+        return scope.adapt(scope, x, block_product(x, packed, added, format=form))
 
     def _norm(self, scope: Scope[T], x: T) -> T:
         norm = RMSNorm(epsilon=self.epsilon) if self.rms else LayerNorm(epsilon=self.epsilon)
@@ -159,18 +190,21 @@ class Decoder(Layer):
         return x
 
     def _feed_forward(self, scope: Scope[T], x: T) -> T:
-        wider = Dense(self.hidden, self.feed_forward_bias)
-        wide = wider.build(scope.inside("widen"), x)
+        bias = self.feed_forward_bias
+        wide = self._dense(scope.inside("widen"), x, self.hidden, bias)
         if self.gated:
-            wide = multiply(self.activation.build(scope, wider.build(scope.inside("gate"), x)), wide)
+            gate = self._dense(scope.inside("gate"), x, self.hidden, bias)
+            wide = multiply(self.activation.build(scope, gate), wide)
         else:
             wide = self.activation.build(scope, wide)
-        return Dense(self.features, self.feed_forward_bias).build(scope.inside("narrow"), wide)
+        return self._dense(scope.inside("narrow"), wide, self.features, bias)
 
     def _attention(self, scope: Scope[T], x: T, window: int) -> T:
         groups, width = self.key_value_heads or self.heads, self.head_width
-        q = split_heads(scope.inside("query"), x, self.heads, width, self.query_bias)
-        k, v = (split_heads(scope.inside(name), x, groups, width, self.query_bias) for name in ("key", "value"))
+        q, k, v = (
+            reshape(self._dense(scope.inside(name), x, heads * width, self.query_bias), (*x.shape[:2], heads, width))
+            for name, heads in (("query", self.heads), ("key", groups), ("value", groups))
+        )
         if self.head_norm:
             q, k = self._norm(scope.inside("query_norm"), q), self._norm(scope.inside("key_norm"), k)
         positions = arange_like(q, q.shape[1], dtype=I32) if scope.cache is None else scope.cache.positions
@@ -180,15 +214,14 @@ class Decoder(Layer):
             q, k = (rotary_embedding(each, angles, interleaved=rotary.interleaved) for each in (q, k))
         k, v = scope.kept("key", k), scope.kept("value", v)
         y = self._attend(q, k, v, positions, window, cached=scope.cache is not None)
-        return Dense(self.features, self.output_bias).build(
-            scope.inside("output"), reshape(y, (*x.shape[:2], self.heads * width))
-        )
+        y = reshape(y, (*x.shape[:2], self.heads * width))
+        return self._dense(scope.inside("output"), y, self.features, self.output_bias)
 
     def _angles(self, scope: Scope[T], rotary: Rotary, positions: T) -> T:
         angles = rotary_angles(positions, self.pairs_of(rotary), base=rotary.base)
         if not rotary.factors:
             return angles
-        shares = scope.statistic("turns", (len(rotary.factors),), F32, partial(_write_shares, rotary.factors))
+        shares = scope.statistic(TURNS, (len(rotary.factors),), F32, partial(_write_shares, rotary.factors))
         return multiply(angles, broadcast_rows(shares, angles))
 
     def _attend(self, q: T, k: T, v: T, positions: T, window: int, *, cached: bool) -> T:
