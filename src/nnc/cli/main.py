@@ -36,6 +36,7 @@ from nnc.cli.interrupt import settled
 from nnc.cli.language.chat import chat
 from nnc.cli.language.embed import embed
 from nnc.cli.language.quantize import quantize
+from nnc.cli.language.serve import serve
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
 from nnc.cli.predict import predict
@@ -51,8 +52,8 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, chat, embed, quantize, run, plan, viz, inspect, verify, bench, warm, finetune, convert,
-    build, memplan, ops, onnx_coverage, doctor, completion,
+    train, predict, generate, chat, serve, embed, quantize, run, plan, viz, inspect, verify, bench, warm, finetune,
+    convert, build, memplan, ops, onnx_coverage, doctor, completion,
 )  # fmt: skip
 
 

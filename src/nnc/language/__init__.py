@@ -7,6 +7,7 @@ kept_tokens.py     tokens whose keys and values are kept
 requantize.py      a GGUF file in another format
 statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out
+serving/           a model behind HTTP
 conversation.py    a chat that reads each message once
 """
 
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from nnc.language.conversation import Conversation
     from nnc.language.language_model import LanguageModel, embed, load
     from nnc.language.requantize import quantize
+    from nnc.language.serving.application import application
     from nnc.language.statement import memory
 
 # Modules are imported when a name of theirs is first used: files are read and planned without the extra.
 _HOMES = {
     "Conversation": "conversation",
-    **dict.fromkeys(("LanguageModel", "embed", "load"), "language_model"),
+    **dict.fromkeys(("LanguageModel", "application", "embed", "load"), "language_model"),
+    "application": "serving.application",
     "memory": "statement",
     "quantize": "requantize",
 }
@@ -37,4 +40,4 @@ if not TYPE_CHECKING:
         return value
 
 
-__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory", "quantize"]
+__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory", "quantize", "application"]

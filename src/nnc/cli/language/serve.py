@@ -1,0 +1,53 @@
+"""nnc serve: a language model behind HTTP."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from nnc import language
+from nnc.cli.language.model_file import Context, LanguageFile, Limit, opened
+from nnc.cli.options import AsJson, BackendName, Threads
+from nnc.cli.terminal import complain, write_json
+from nnc.core.settings import SETTINGS
+from nnc.errors import UsageError
+
+Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Who may connect: this machine alone unless given.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
+Waiting = Annotated[int, typer.Option(min=1, max=10_000, help="Requests that may wait; further ones are refused.")]
+
+
+def serve(
+    model: LanguageFile,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    waiting: Waiting = 64,
+    context: Context = 0,
+    limit: Limit = None,
+    backend: BackendName = "",
+    threads: Threads = None,
+    json: AsJson = False,
+) -> int:
+    """Answer OpenAI's /v1/completions, /v1/chat/completions and /v1/models, whole or streamed, one after the other.
+
+    nnc serve model.gguf --port 8080 --context 2048
+    """
+    if threads is not None:
+        SETTINGS.threads = threads
+    held = opened(model, context, limit, backend)
+    try:
+        app, server = language.application(held, model.stem or str(model), waiting=waiting), import_module("uvicorn")
+    except ImportError as error:
+        fix = "pip install 'nnc[language,serve]'"
+        raise UsageError("serve", got=str(error), need="the extra serve", fix=fix) from None
+    url = f"http://{host}:{port}/v1"
+    if json:
+        write_json({"model": model.stem, "url": url})
+        sys.stdout.flush()
+    else:
+        complain(f"{model.name} at {url}")
+    server.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+    return 0

@@ -1,0 +1,196 @@
+"""A model behind HTTP answers as it does alone, whoever asks beside; what cannot be answered is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.language.small_models import write_text_model
+
+pytest.importorskip("tokenizers", reason="the extra language is not installed")
+pytest.importorskip("jinja2", reason="the extra language is not installed")
+pytest.importorskip("starlette", reason="the extra serve is not installed")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+
+from nnc import language
+from nnc.language import LanguageModel
+
+Application = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    place = write_text_model(tmp_path_factory.mktemp("models") / "tiny.gguf")
+    return language.load(place, context=64, backend="reference")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def events(self) -> list[Any]:
+        lines = [line.removeprefix("data: ") for line in self.body.decode().split("\n\n") if line]
+        assert lines.pop() == "[DONE]"
+        return [json.loads(line) for line in lines]
+
+
+@asynccontextmanager
+async def running(app: Application) -> AsyncIterator[None]:
+    """The application between its start and its end."""
+    inward, outward = asyncio.Queue[Any](), asyncio.Queue[Any]()
+    life = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}}, inward.get, outward.put))
+    await inward.put({"type": "lifespan.startup"})
+    assert (await outward.get())["type"] == "lifespan.startup.complete"
+    yield
+    await inward.put({"type": "lifespan.shutdown"})
+    assert (await outward.get())["type"] == "lifespan.shutdown.complete"
+    await life
+
+
+async def ask(app: Application, path: str, body: object = None, *, leave_behind: int = 1 << 30) -> Reply:
+    """One request; the client is gone behind so many parts of the answer."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    method = "GET" if body is None else "POST"
+    inward = asyncio.Queue[Any]()
+    await inward.put({"type": "http.request", "body": content, "more_body": False})
+    status, parts = 0, []
+
+    async def send(message: Any) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        parts.append(message.get("body", b""))
+        if len(parts) > leave_behind:
+            await inward.put({"type": "http.disconnect"})
+
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
+        "http_version": "1.1", "scheme": "http", "root_path": "", "server": ("test", 80), "client": ("test", 1),
+        "asgi": {"version": "3.0", "spec_version": "2.0"},
+    }  # fmt: skip
+    await app(scope, inward.get, send)
+    return Reply(status, b"".join(parts))
+
+
+def asked(app: Application, *requests: tuple[str, object]) -> list[Reply]:
+    """All requests at the same time."""
+
+    async def all_of_them() -> list[Reply]:
+        async with running(app):
+            return list(await asyncio.gather(*(ask(app, path, body) for path, body in requests)))
+
+    return asyncio.run(all_of_them())
+
+
+def test_each_answer_is_that_of_a_lone_run(model: LanguageModel) -> None:
+    bodies = [
+        {"prompt": "hello the", "max_tokens": 6, "temperature": heat, "seed": seed, "stream": seed % 2 == 1}
+        for seed, heat in enumerate((0, 1.5, 0, 2.0, 3.0, 0.5))
+    ]
+    replies = asked(language.application(model, "tiny"), *(("/v1/completions", body) for body in bodies))
+    for body, reply in zip(bodies, replies, strict=True):
+        alone = model.generate("hello the", 6, temperature=body["temperature"] or None, seed=body["seed"])
+        events = reply.events() if body["stream"] else [reply.json()]
+        assert reply.status == 200
+        assert "".join(event["choices"][0]["text"] for event in events) == alone
+        assert events[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+def test_messages_are_answered_whole_and_in_events(model: LanguageModel) -> None:
+    chat = {"messages": [{"role": "user", "content": "he"}], "max_tokens": 5, "temperature": 0}
+    path = "/v1/chat/completions"
+    whole, streamed = asked(language.application(model, "tiny"), (path, chat), (path, {**chat, "stream": True}))
+    answer = model.chat(chat["messages"], 5)  # type: ignore[arg-type]  # of this dictionary
+    assert whole.json()["choices"][0]["message"] == {"role": "assistant", "content": answer}
+    assert whole.json()["object"] == "chat.completion"
+    assert "".join(event["choices"][0]["delta"].get("content", "") for event in streamed.events()) == answer
+
+
+def test_the_model_and_the_counts_are_told(model: LanguageModel) -> None:
+    models, health = asked(language.application(model, "tiny"), ("/v1/models", None), ("/health", None))
+    assert models.json()["data"][0]["id"] == "tiny"
+    assert health.json() == {"status": "ok", "waiting": 0}
+
+
+WRONG = {
+    "no JSON": (b"{", "no object of JSON"),
+    "a list": ([], "no object of JSON"),
+    "deep": (b"[" * 100_000, "no object of JSON"),
+    "no prompt": ({}, "no prompt"),
+    "a long prompt": ({"prompt": "in" * 99}, "a prompt of 99 tokens"),
+    "no tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
+    "a text": ({"prompt": "a", "max_tokens": "5"}, "max_tokens"),
+    "a cold one": ({"prompt": "a", "temperature": -1}, "temperature"),
+    "many answers": ({"prompt": "a", "n": 2}, "n other than 1"),
+    "tools": ({"prompt": "a", "tools": [1]}, "tools"),
+    "stops": ({"prompt": "a", "stop": [""]}, "other stops"),
+    "a large seed": ({"prompt": "a", "seed": 2**63}, "seed"),
+    "a surrogate": (b'{"prompt": "\\ud800"}', "surrogate"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_answered_is_refused(name: str, model: LanguageModel) -> None:
+    body, match = WRONG[name]
+    for stream in (False, True):
+        given = {**body, "stream": stream} if isinstance(body, dict) else body
+        (reply,) = asked(language.application(model, "tiny"), ("/v1/completions", given))
+        assert reply.status == 400
+        assert match in reply.json()["error"]["message"]
+
+
+def test_bodies_without_end_and_messages_that_are_none_are_refused(model: LanguageModel) -> None:
+    large, none = asked(
+        language.application(model, "tiny"),
+        ("/v1/completions", b" " * (1 << 21)),
+        ("/v1/chat/completions", {"messages": [{"role": "user"}]}),
+    )
+    assert large.status == 413
+    assert none.status == 400
+
+
+def test_as_many_wait_as_may(model: LanguageModel) -> None:
+    body = {"prompt": "he", "max_tokens": 3, "temperature": 0}
+    replies = asked(language.application(model, "tiny", waiting=2), *[("/v1/completions", body)] * 8)
+    statuses = sorted(reply.status for reply in replies)
+    assert set(statuses) == {200, 429}
+    assert statuses.count(200) >= 2
+    assert len({reply.json()["choices"][0]["text"] for reply in replies if reply.status == 200}) == 1
+
+
+def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = language.application(model, "tiny")
+    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: (time.sleep(0.001) or "a" for _ in iter(int, 1)))
+
+    async def leave() -> tuple[Reply, Reply]:
+        async with running(app):
+            left = await ask(app, "/v1/completions", {"prompt": "he", "stream": True}, leave_behind=2)
+            monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: iter(["b"]))
+            return left, await ask(app, "/v1/completions", {"prompt": "he"})
+
+    left, after = asyncio.run(leave())
+    assert b"[DONE]" not in left.body
+    assert after.json()["choices"][0]["text"] == "b"
+
+
+def test_the_end_of_the_server_ends_what_is_answered(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = language.application(model, "tiny")
+    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: (time.sleep(0.001) or "a" for _ in iter(int, 1)))
+
+    async def end() -> list[Reply]:
+        async with running(app):
+            pending = [asyncio.create_task(ask(app, "/v1/completions", {"prompt": "he"})) for _ in range(3)]
+            await asyncio.sleep(0.05)
+        return list(await asyncio.gather(*pending))
+
+    for reply in asyncio.run(end()):
+        assert (reply.status, "a server that ends" in reply.json()["error"]["message"]) == (503, True)
