@@ -55,6 +55,20 @@ def test_a_text_stops_before_what_stops_it(model: LanguageModel) -> None:
         model.generate("the", 1, stop=[""])
 
 
+def test_a_stream_tells_why_it_ended_and_how_many_tokens_there_were(model: LanguageModel) -> None:
+    stream = model.stream("hello the", 12)
+    whole = "".join(stream)
+    assert (stream.reason, stream.read, stream.written) == ("length", 3, 12)
+    other = model.stream("hello the", 12, stop=whole[3:5])
+    "".join(other)
+    assert other.reason == "stop"
+    assert other.written < 12
+    left = model.stream("hello the", 12)
+    next(left)
+    left.close()
+    assert "".join(left) in whole
+
+
 def test_a_prompt_beyond_the_context_is_refused_or_shortened(model: LanguageModel) -> None:
     long = "in" * 80
     with pytest.raises(DataError, match=r"a prompt of 80 tokens and 4 more; need at most 64.*shorten=True"):

@@ -7,6 +7,7 @@ kept_tokens.py     tokens whose keys and values are kept
 requantize.py      a GGUF file in another format
 statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out
+text_stream.py     an answer in pieces, and why it ended
 serving/           a model behind HTTP
 conversation.py    a chat that reads each message once
 """

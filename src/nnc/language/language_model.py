@@ -23,6 +23,7 @@ from nnc.language.statement import context_of
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
+from nnc.language.text_stream import TextStream
 from nnc.nn.generation import TokenModel, generate
 from nnc.nn.inference.next_token import Part, TokenChoice
 from nnc.nn.model.model import Model
@@ -104,12 +105,13 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         seed: Seed = 0,
         shorten: bool = False,
-    ) -> Iterator[str]:
+    ) -> TextStream:
         """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered."""
         tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
         row, choice = self._fitting(tokens, length, shorten), TokenChoice(temperature, top_k, top_p, seed, min_p)
         kept = KeptTokens(self.tokens, len(row) + length)
-        return stopped(self._pieces(kept.follow(row, length, choice, self._ends())), _stops(stop))
+        tokens_of = kept.follow(row, length, choice, self._ends())
+        return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
 
     @checked
     def chat(

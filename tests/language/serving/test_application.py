@@ -102,7 +102,7 @@ def test_each_answer_is_that_of_a_lone_run(model: LanguageModel) -> None:
         events = reply.events() if body["stream"] else [reply.json()]
         assert reply.status == 200
         assert "".join(event["choices"][0]["text"] for event in events) == alone
-        assert events[-1]["choices"][0]["finish_reason"] == "stop"
+        assert events[-1]["choices"][0]["finish_reason"] in ("stop", "length")
 
 
 def test_messages_are_answered_whole_and_in_events(model: LanguageModel) -> None:
@@ -112,6 +112,10 @@ def test_messages_are_answered_whole_and_in_events(model: LanguageModel) -> None
     answer = model.chat(chat["messages"], 5)  # type: ignore[arg-type]  # of this dictionary
     assert whole.json()["choices"][0]["message"] == {"role": "assistant", "content": answer}
     assert whole.json()["object"] == "chat.completion"
+    usage = whole.json()["usage"]
+    assert usage["prompt_tokens"] == len(model.tokenizer.chat(chat["messages"]))  # type: ignore[arg-type]
+    assert (usage["completion_tokens"], whole.json()["choices"][0]["finish_reason"]) == (5, "length")
+    assert streamed.events()[-1]["choices"][0]["finish_reason"] == "length"
     assert "".join(event["choices"][0]["delta"].get("content", "") for event in streamed.events()) == answer
 
 
@@ -167,24 +171,41 @@ def test_as_many_wait_as_may(model: LanguageModel) -> None:
     assert len({reply.json()["choices"][0]["text"] for reply in replies if reply.status == 200}) == 1
 
 
+class Endless:
+    """A stream of pieces."""
+
+    def __init__(self, count: int = 1 << 30) -> None:
+        self.reason, self.read, self.written, self._left = "stop", 1, 0, count
+
+    def __iter__(self) -> Endless:
+        return self
+
+    def __next__(self) -> str:
+        time.sleep(0.001)
+        self._left -= 1
+        if self._left < 0:
+            raise StopIteration
+        return "a"
+
+
 def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     app = language.application(model, "tiny")
-    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: (time.sleep(0.001) or "a" for _ in iter(int, 1)))
+    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless())
 
     async def leave() -> tuple[Reply, Reply]:
         async with running(app):
             left = await ask(app, "/v1/completions", {"prompt": "he", "stream": True}, leave_behind=2)
-            monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: iter(["b"]))
+            monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless(1))
             return left, await ask(app, "/v1/completions", {"prompt": "he"})
 
     left, after = asyncio.run(leave())
     assert b"[DONE]" not in left.body
-    assert after.json()["choices"][0]["text"] == "b"
+    assert after.json()["choices"][0]["text"] == "a"
 
 
 def test_the_end_of_the_server_ends_what_is_answered(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     app = language.application(model, "tiny")
-    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: (time.sleep(0.001) or "a" for _ in iter(int, 1)))
+    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless())
 
     async def end() -> list[Reply]:
         async with running(app):

@@ -66,7 +66,7 @@ class Pace:
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
-    def tell(self, model: language.LanguageModel, text: str) -> None:
+    def tell(self, count: int) -> None:
         """One line on standard error: tokens and tokens per second, the reading of the prompt among them."""
-        count, seconds = len(model.tokenizer.encode(text, start=False)), time.perf_counter() - self._began
+        seconds = time.perf_counter() - self._began
         complain(f"{count} tokens in {seconds:.1f} s, {count / max(seconds, 1e-9):.1f} tokens/s")

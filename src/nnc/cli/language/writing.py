@@ -42,8 +42,8 @@ def write_on(path: Path, asked: Writing, *, json: bool) -> int:
         return 0
     pace = Pace()
     sys.stdout.write(asked.prompt)
-    text = shown(pieces)
+    shown(pieces)
     sys.stdout.write("\n")
     sys.stdout.flush()
-    pace.tell(model, text)
+    pace.tell(pieces.written)
     return 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -24,9 +24,10 @@ from nnc.arguments import Count, checked
 from nnc.errors import DataError, NncError
 from nnc.language.language_model import LanguageModel
 from nnc.language.serving.requests import parsed
-from nnc.language.serving.worker import AnsweringWorker, BusyError, EndingError
+from nnc.language.serving.worker import AnsweringWorker, BusyError, EndingError, Finish
 
 MOST_BODY = 1 << 20
+Part: TypeAlias = str | Finish
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -89,9 +90,9 @@ class Answers:
             pieces = self._worker.pieces(asked)
             if asked.stream:
                 # The first piece says whether there will be an answer, before the status is sent.
-                first = await anext(pieces, None)
+                first = await anext(pieces)
                 return StreamingResponse(self._events(first, pieces), media_type="text/event-stream")
-            return JSONResponse(self._whole(await _joined(request, pieces)))
+            return JSONResponse(self._whole(*await _joined(request, pieces)))
         except BusyError as error:
             return _refused(429, str(error))
         except EndingError as error:
@@ -101,9 +102,14 @@ class Answers:
         except NncError as error:
             return _refused(400, str(error))
 
-    def _whole(self, text: str) -> dict[str, object]:
+    def _whole(self, text: str, finish: Finish) -> dict[str, object]:
         part = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
-        return self._framed([{"index": 0, "finish_reason": "stop", **part}], streamed=False)
+        usage = {
+            "prompt_tokens": finish.read,
+            "completion_tokens": finish.written,
+            "total_tokens": finish.read + finish.written,
+        }
+        return {**self._framed([{"index": 0, "finish_reason": finish.reason, **part}], streamed=False), "usage": usage}
 
     def _framed(self, choices: list[dict[str, object]], *, streamed: bool) -> dict[str, object]:
         kind = ("chat.completion.chunk" if streamed else "chat.completion") if self._chat else "text_completion"
@@ -115,24 +121,24 @@ class Answers:
             "choices": choices,
         }
 
-    async def _events(self, first: str | None, pieces: AsyncIterator[str]) -> AsyncIterator[str]:
+    async def _events(self, first: Part, pieces: AsyncGenerator[Part, None]) -> AsyncIterator[str]:
         """Server-sent events; where the client goes, Starlette closes this, and the answer is given up."""
-        async with aclosing(pieces):  # type: ignore[type-var]  # an asynchronous generator
-            if first is not None:
-                yield self._event(first)
-                try:
-                    async for piece in pieces:
-                        yield self._event(piece)
-                except NncError as error:
-                    yield f"data: {json.dumps(_error(str(error)))}\n\n"
-            yield self._event(None)
+        async with aclosing(pieces):
+            yield self._event(first)
+            try:
+                async for piece in pieces:
+                    yield self._event(piece)
+            except NncError as error:
+                yield f"data: {json.dumps(_error(str(error)))}\n\n"
             yield "data: [DONE]\n\n"
 
-    def _event(self, piece: str | None) -> str:
-        part: dict[str, object] = {"delta": {} if piece is None else {"content": piece}}
-        if not self._chat:
-            part = {"text": piece or ""}
-        choice = {"index": 0, "finish_reason": "stop" if piece is None else None, **part}
+    def _event(self, piece: Part) -> str:
+        finish = piece.reason if isinstance(piece, Finish) else None
+        text = "" if isinstance(piece, Finish) else piece
+        part: dict[str, object] = {"text": text}
+        if self._chat:
+            part = {"delta": {"content": text} if text else {}}
+        choice = {"index": 0, "finish_reason": finish, **part}
         return f"data: {json.dumps(self._framed([choice], streamed=True), ensure_ascii=False)}\n\n"
 
 
@@ -149,15 +155,18 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-async def _joined(request: Request, pieces: AsyncIterator[str]) -> str:
+async def _joined(request: Request, pieces: AsyncGenerator[Part, None]) -> tuple[str, Finish]:
     """The whole text; given up where the client is gone."""
-    written = []
-    async with aclosing(pieces):  # type: ignore[type-var]  # an asynchronous generator
+    written, finish = [], Finish("stop", 0, 0)
+    async with aclosing(pieces):
         async for piece in pieces:
-            written.append(piece)
+            if isinstance(piece, Finish):
+                finish = piece
+            else:
+                written.append(piece)
             if await request.is_disconnected():
                 break
-    return "".join(written)
+    return "".join(written), finish
 
 
 def _refused(status: int, message: str) -> JSONResponse:

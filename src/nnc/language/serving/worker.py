@@ -9,7 +9,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import field
 
@@ -17,8 +17,19 @@ from nnc.classes import dataclass
 from nnc.errors import NncError, UsageError
 from nnc.language.language_model import LanguageModel
 from nnc.language.serving.requests import GenerationRequest
+from nnc.language.text_stream import TextStream
 
-Answer = str | BaseException | None
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Why an answer ended, and how many tokens were read and written."""
+
+    reason: str
+    read: int
+    written: int
+
+
+Answer = str | BaseException | Finish
 
 
 class BusyError(UsageError):
@@ -31,7 +42,7 @@ class EndingError(UsageError):
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A request that waits or is answered: pieces go out by `send`, None behind the last one, or what went wrong."""
+    """A request that waits or is answered: pieces go out by `send`, and behind them the finish, or what went wrong."""
 
     request: GenerationRequest
     send: Callable[[Answer], None]
@@ -79,8 +90,8 @@ class AnsweringWorker:
         """Requests that wait."""
         return self._waiting.qsize()
 
-    async def pieces(self, request: GenerationRequest) -> AsyncIterator[str]:
-        """The text of the answer as it comes; BusyError where too many wait. Left early, the answer is given up."""
+    async def pieces(self, request: GenerationRequest) -> AsyncGenerator[str | Finish, None]:
+        """The text as it comes, and its finish; BusyError where too many wait. Left early, the answer is given up."""
         loop, parts = asyncio.get_running_loop(), asyncio.Queue[Answer]()
 
         def send(part: Answer) -> None:
@@ -101,9 +112,9 @@ class AnsweringWorker:
                 part = await parts.get()
                 if isinstance(part, BaseException):
                     raise part
-                if part is None:
-                    return
                 yield part
+                if isinstance(part, Finish):
+                    return
         finally:
             ticket.given_up.set()
 
@@ -124,7 +135,8 @@ class AnsweringWorker:
     def _answer(self, ticket: Ticket) -> None:
         began = time.perf_counter()
         try:
-            for piece in self._stream(ticket.request):
+            stream = self._stream(ticket.request)
+            for piece in stream:
                 self.counts.pieces += 1
                 if ticket.given_up.is_set():
                     self.counts.given_up += 1
@@ -132,7 +144,7 @@ class AnsweringWorker:
                     return
                 ticket.send(piece)
             self.counts.answered += 1
-            ticket.send(None)
+            ticket.send(Finish(stream.reason, stream.read, stream.written))
         except NncError as error:
             self.counts.failed += 1
             ticket.send(error)
@@ -142,7 +154,7 @@ class AnsweringWorker:
         finally:
             self.counts.seconds += time.perf_counter() - began
 
-    def _stream(self, asked: GenerationRequest) -> Iterator[str]:
+    def _stream(self, asked: GenerationRequest) -> TextStream:
         prompt = asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt)
         return self._model.stream(
             prompt, asked.length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p,
