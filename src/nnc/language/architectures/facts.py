@@ -61,7 +61,7 @@ def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
         context=values.integer("max_position_embeddings", "n_positions", "context_length"),
         rotated=rotated,
         base=full.number("rope_theta", default=values.number("rope_theta", "rope.freq_base", default=10_000.0)),
-        local_base=local.number("rope_theta", default=values.number("rope_local_base_freq", default=10_000.0)),
+        local_base=local.number("rope_theta", default=_local_base(values)),
         scaling=full,
         window=values.integer("sliding_window", "attention.sliding_window", default=0),
         layer_kinds=values.texts("layer_types"),
@@ -71,6 +71,10 @@ def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
     )  # fmt: skip
     _check(values.place, facts)
     return facts
+
+
+def _local_base(values: GivenValues) -> float:
+    return values.number("rope_local_base_freq", "rope.freq_base_swa", default=10_000.0)
 
 
 def _heads(values: GivenValues) -> int:

@@ -73,7 +73,10 @@ def _llama3(values: GivenValues, place: RotaryPlace) -> Turns:
 def _yarn(values: GivenValues, place: RotaryPlace) -> Turns:
     original = values.integer("original_max_position_embeddings", "original_context_length", default=place.most)
     factor = _factor(values)
-    fast, slow = values.number("beta_fast", default=32.0), values.number("beta_slow", default=1.0)
+    fast, slow = (
+        values.number("beta_fast", "yarn_beta_fast", default=32.0),
+        values.number("beta_slow", "yarn_beta_slow", default=1.0),
+    )
 
     def pair_of(turns: float) -> float:
         return place.pairs * math.log(original / (turns * 2 * math.pi)) / math.log(place.base)
