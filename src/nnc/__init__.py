@@ -8,6 +8,7 @@ Imports only point down this list:
     onnx
     sklearn
     nn
+    parallel
     numerics
     array_api
     dynamic
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from nnc import export as export
     from nnc import language as language
     from nnc import onnx as onnx
+    from nnc import parallel as parallel
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
     from nnc.core.values.dtype import BF16 as bf16
@@ -122,7 +124,7 @@ _NUMERICS = (
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
     "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "nn", "numerics",
-    "onnx", "ops", "planning", "sklearn",
+    "onnx", "ops", "parallel", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip
 _HOMES = {
@@ -253,6 +255,7 @@ __all__ = [
     "numerics",
     "ops",
     "optim",
+    "parallel",
     "planning",
     "profile",
     "save",

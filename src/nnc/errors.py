@@ -26,6 +26,9 @@
     │   ├── StreamError           a stream or signal misused: emitted twice, waited for by its own task
     │   ├── DeadlockError         a call that would wait, by way of other threads, for itself
     │   ├── CancelledError        a run that was cancelled before its end
+    │   ├── RanksError            processes of one launch that do not go on together
+    │   │   ├── DisagreementError ranks that do not do, or have, the same
+    │   │   └── RankTimeoutError  a rank that did not come in time
     │   ├── FormatError           a file that is not what it should be
     │   ├── DataError             an unknown data set or malformed data
     │   ├── InterruptedUpdateError tensors that an update has left half renewed
@@ -167,6 +170,18 @@ class DeadlockError(UsageError):
 
 class CancelledError(UsageError):
     """A run that was cancelled before its end; what it was to write is incomplete."""
+
+
+class RanksError(UsageError):
+    """Processes of one launch that do not go on together."""
+
+
+class DisagreementError(RanksError):
+    """Ranks that do not do, or have, the same."""
+
+
+class RankTimeoutError(RanksError):
+    """A rank that did not come in time."""
 
 
 class FormatError(UsageError):

@@ -1,0 +1,26 @@
+"""More processes than one: the same program on every rank of a launch, and what the ranks do together.
+
+    nnc launch -n 4 train.py                          four processes of one program, by MPI (extra `mpi`)
+
+    ranks = nnc.parallel.world()                      rank, size; allreduce … of arrays
+    y = nnc.parallel.allreduce(x)                     the same as operators, with gradients, in graphs and eagerly
+    nn.Model(layer, shape, mesh=Mesh(data=4))         each rank trains on its part of every batch
+
+A process that nobody launched is a world of one rank, where all of it runs as copies.
+"""
+
+from nnc.parallel.collectives import all_gather as all_gather
+from nnc.parallel.collectives import all_to_all as all_to_all
+from nnc.parallel.collectives import allreduce as allreduce
+from nnc.parallel.collectives import allreduce_all as allreduce_all
+from nnc.parallel.collectives import broadcast as broadcast
+from nnc.parallel.collectives import reduce as reduce
+from nnc.parallel.collectives import reduce_scatter as reduce_scatter
+from nnc.parallel.collectives import shift as shift
+from nnc.parallel.communicator import Communicator as Communicator
+from nnc.parallel.communicator import world as world
+from nnc.parallel.mesh import Mesh as Mesh
+from nnc.parallel.mesh import RankGroup as RankGroup
+from nnc.parallel.mesh import count_of_all as count_of_all
+from nnc.parallel.mesh import everyone as everyone
+from nnc.parallel.mesh import joined as joined

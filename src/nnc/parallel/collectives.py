@@ -1,0 +1,254 @@
+"""What ranks do together, as operators: on symbols, eager variables and in compiled programs, with gradients.
+
+Every rank builds the same graph, so what is computed is the sum of what all ranks compute: gradients are of the sum
+of the losses of all ranks. That of a sum is a sum, that of a gather a scattered sum, that of a copy to all a sum at its
+root, each the other way round too.
+
+    x_r   what rank r gives           y_r   what it gets           n   ranks of the group
+
+Kernels are Python's, on every backend: they wait for other processes. Ranks must come to them in the same order, which
+they do where they run the same program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.arguments import checked
+from nnc.classes import dataclass
+from nnc.core.values.command import Command
+from nnc.errors import NotDifferentiableError, ShapeError
+from nnc.graph import Op, Registry
+from nnc.ops.composed.custom import Arrays, custom_operator
+from nnc.ops.movement.fill import fill_like
+from nnc.ops.operand import T, apply
+from nnc.ops.rules import Applied, Gradients, Inplace, Specs
+from nnc.parallel.communicator import Communicator, Reduction
+from nnc.parallel.mesh import RankGroup, everyone, joined
+
+A = TypeVar("A")
+G = TypeVar("G", "GroupAttrs", "RootAttrs", "ShiftAttrs")
+Outputs = Sequence[NDArray[Any]]
+
+REGISTRY = Registry("nnc.parallel")
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionAttrs:
+    """Among whom, and what of all values; how many tensors travel together."""
+
+    group: RankGroup
+    operation: Reduction = "sum"
+    tensors: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAttrs:
+    """Among whom."""
+
+    group: RankGroup
+
+
+@dataclass(frozen=True, slots=True)
+class RootAttrs:
+    """Among whom, and which of them has the value."""
+
+    group: RankGroup
+    root: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftAttrs:
+    """Among whom, and how far."""
+
+    group: RankGroup
+    by: int = 1
+
+
+def _same(attrs: object, specs: Specs) -> Specs:
+    return specs
+
+
+def _shorter(attrs: GroupAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    size = attrs.group.size
+    if not x.rank or x.shape[0] % size:
+        raise ShapeError("reduce_scatter", got=f"x={x}", need=f"a first axis that {size} ranks divide")
+    return (replace(x, shape=(x.shape[0] // size, *x.shape[1:])),)
+
+
+def _longer(attrs: GroupAttrs, specs: Specs) -> Specs:
+    (x,) = specs
+    if not x.rank:
+        raise ShapeError("all_gather", got=f"x={x}", need="an axis to join", fix="reshape it to (1,)")
+    return (replace(x, shape=(x.shape[0] * attrs.group.size, *x.shape[1:])),)
+
+
+def _exchanged(attrs: GroupAttrs, specs: Specs) -> Specs:
+    _shorter(attrs, specs)
+    return specs
+
+
+def _allreduce_kernel(attrs: ReductionAttrs, inputs: Arrays, outputs: Outputs) -> None:
+    """All tensors of one type as one array: a trip for many small ones."""
+    pairs = [(x, y) for x, y in zip(inputs, outputs, strict=True) if x is not None]
+    for kind in dict.fromkeys(x.dtype for x, _ in pairs):
+        chosen = [(x, y) for x, y in pairs if x.dtype == kind]
+        whole = np.concatenate([x.reshape(-1) for x, _ in chosen])
+        joined(attrs.group).allreduce_into(whole, attrs.operation)
+        begin = 0
+        for x, y in chosen:
+            y[...] = whole[begin : begin + x.size].reshape(x.shape)
+            begin += x.size
+
+
+def _kernel(
+    compute: Callable[[Communicator, G, NDArray[Any]], NDArray[Any]],
+) -> Callable[[G, Arrays, Outputs], None]:
+    def run(attrs: G, inputs: Arrays, outputs: Outputs) -> None:
+        x = inputs[0]
+        assert x is not None
+        outputs[0][...] = compute(joined(attrs.group), attrs, x)
+
+    return run
+
+
+def _allreduce_gradient(call: Applied[ReductionAttrs], gradients: Gradients) -> Gradients:
+    if call.attrs.operation not in ("sum", "mean"):
+        need, fix = "a sum or a mean", "detach() it"
+        raise NotDifferentiableError("allreduce", got=f"the {call.attrs.operation} of all ranks", need=need, fix=fix)
+    given = [fill_like(y, 0.0) if g is None else g for g, y in zip(gradients, call.outputs, strict=True)]
+    return given[0].apply(Command(ALLREDUCE, call.attrs), given)
+
+
+def _turned(op: Callable[[], Op[A]], attrs: Callable[[A], A] = lambda attrs: attrs) -> Callable[..., Gradients]:
+    """dx = the operation that is the transpose of ours, of dy."""
+
+    def gradient(call: Applied[A], gradients: Gradients) -> Gradients:
+        (g,) = gradients
+        assert g is not None
+        return (apply(op(), attrs(call.attrs), g),)
+
+    return gradient
+
+
+ALLREDUCE: Op[ReductionAttrs] = custom_operator(
+    "allreduce",
+    ReductionAttrs,
+    variadic=True,
+    infer=_same,
+    kernel=_allreduce_kernel,
+    gradient=_allreduce_gradient,
+    inplace=lambda attrs: Inplace(allowed=tuple((place, place) for place in range(attrs.tensors))),
+    registry=REGISTRY,
+    doc="y_r = x_0 + x_1 + … + x_(n-1), in this order; or the mean, the largest, the smallest",
+)
+REDUCE_SCATTER: Op[GroupAttrs] = custom_operator(
+    "reduce_scatter",
+    GroupAttrs,
+    infer=_shorter,
+    kernel=_kernel(lambda ranks, _, x: ranks.reduce_scatter(x)),
+    gradient=_turned(lambda: ALL_GATHER),
+    registry=REGISTRY,
+    doc="y_r = block r of x_0 + … + x_(n-1)",
+)
+ALL_GATHER: Op[GroupAttrs] = custom_operator(
+    "all_gather",
+    GroupAttrs,
+    infer=_longer,
+    kernel=_kernel(lambda ranks, _, x: ranks.all_gather(x)),
+    gradient=_turned(lambda: REDUCE_SCATTER),
+    registry=REGISTRY,
+    doc="y_r = x_0, …, x_(n-1), one behind the other",
+)
+ALL_TO_ALL: Op[GroupAttrs] = custom_operator(
+    "all_to_all",
+    GroupAttrs,
+    infer=_exchanged,
+    kernel=_kernel(lambda ranks, _, x: ranks.all_to_all(x)),
+    gradient=_turned(lambda: ALL_TO_ALL),
+    registry=REGISTRY,
+    doc="block i of y_r = block r of x_i",
+)
+BROADCAST: Op[RootAttrs] = custom_operator(
+    "broadcast",
+    RootAttrs,
+    infer=_same,
+    kernel=_kernel(lambda ranks, attrs, x: ranks.broadcast(x, attrs.root)),
+    gradient=_turned(lambda: REDUCE),
+    registry=REGISTRY,
+    doc="y_r = x_root",
+)
+REDUCE: Op[RootAttrs] = custom_operator(
+    "reduce",
+    RootAttrs,
+    infer=_same,
+    kernel=_kernel(lambda ranks, attrs, x: ranks.reduce(x, attrs.root)),
+    gradient=_turned(lambda: BROADCAST),
+    registry=REGISTRY,
+    doc="y_root = x_0 + … + x_(n-1), and 0 elsewhere",
+)
+SHIFT: Op[ShiftAttrs] = custom_operator(
+    "shift",
+    ShiftAttrs,
+    infer=_same,
+    kernel=_kernel(lambda ranks, attrs, x: ranks.shift(x, attrs.by)),
+    gradient=_turned(lambda: SHIFT, lambda attrs: ShiftAttrs(attrs.group, -attrs.by)),
+    registry=REGISTRY,
+    doc="y_r = x_(r - by), in a ring",
+)
+
+
+@checked
+def allreduce(x: T, operation: Reduction = "sum", group: RankGroup | None = None) -> T:
+    """The sum (mean, largest, smallest elements) over all ranks of the group, on each; the same bits everywhere."""
+    return apply(ALLREDUCE, ReductionAttrs(group or everyone(), operation), x)
+
+
+def allreduce_all(operands: Sequence[T], operation: Reduction = "sum", group: RankGroup | None = None) -> tuple[T, ...]:
+    """`allreduce` of several tensors in one trip."""
+    if not operands:
+        return ()
+    attrs = ReductionAttrs(group or everyone(), operation, len(operands))
+    return operands[0].apply(Command(ALLREDUCE, attrs), tuple(operands))
+
+
+@checked
+def reduce_scatter(x: T, group: RankGroup | None = None) -> T:
+    """Block `rank` of the sum of x[n · k, …]: y[k, …]."""
+    return apply(REDUCE_SCATTER, GroupAttrs(group or everyone()), x)
+
+
+@checked
+def all_gather(x: T, group: RankGroup | None = None) -> T:
+    """y[n · k, …]: x[k, …] of all ranks, one behind the other."""
+    return apply(ALL_GATHER, GroupAttrs(group or everyone()), x)
+
+
+@checked
+def all_to_all(x: T, group: RankGroup | None = None) -> T:
+    """Block i of y[n · k, …] is our block of x on rank i."""
+    return apply(ALL_TO_ALL, GroupAttrs(group or everyone()), x)
+
+
+@checked
+def broadcast(x: T, root: int = 0, group: RankGroup | None = None) -> T:
+    """x of rank `root`, on every rank."""
+    return apply(BROADCAST, RootAttrs(group or everyone(), root), x)
+
+
+@checked
+def reduce(x: T, root: int = 0, group: RankGroup | None = None) -> T:
+    """The sum over all ranks on rank `root`, zeros on the others."""
+    return apply(REDUCE, RootAttrs(group or everyone(), root), x)
+
+
+@checked
+def shift(x: T, by: int = 1, group: RankGroup | None = None) -> T:
+    """x of the rank `by` before us, in a ring: what pipelines hand on."""
+    return apply(SHIFT, ShiftAttrs(group or everyone(), by), x)

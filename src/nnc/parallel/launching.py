@@ -1,0 +1,86 @@
+"""Starting the ranks of a program: by `mpiexec`, which comes with MPI libraries of all kinds.
+
+    launch(4, ["train.py", "--epochs", "3"])          the exit code
+
+That of our own environment is taken before that of PATH. In an allocation of Slurm or PBS mpiexec starts its ranks on
+the nodes of the allocation by itself; a file of hosts names others.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from nnc.arguments import Count, Size, checked
+from nnc.core.settings import usable_cores
+from nnc.errors import BackendError, UsageError
+from nnc.parallel.places import FIX
+from nnc.parallel.rank import LOGS, QUIET
+
+# How often the ranks were started before.
+RESTART = "NNC_RESTART"
+
+
+@checked
+def launch(
+    ranks: Count,
+    arguments: Sequence[str],
+    *,
+    hosts: Path | None = None,
+    logs: Path | None = None,
+    restarts: Size = 0,
+    quiet: bool = False,
+    told: Callable[[str], object] = lambda text: None,
+) -> int:
+    """Run a script (or `-m module`) on so many ranks, and again at most `restarts` times where that fails.
+
+    A machine's threads are shared among its ranks, unless NNC_THREADS says otherwise. With `logs` each rank prints to a
+    file there; `quiet` ranks print nothing but the first's. `told` hears of a start anew, and NNC_RESTART counts them
+    for the program, which goes on from its checkpoint. Ctrl-C ends all ranks and is no failure that is tried again.
+    """
+    if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
+        raise UsageError("launch", got="no program", need="a script, or -m and a module")
+    if arguments[0] != "-m" and not Path(arguments[0]).is_file():
+        raise UsageError("launch", got=f"no file {arguments[0]}", need="a script")
+    command = command_of(ranks, arguments, hosts)
+    environment = dict(os.environ)
+    if hosts is None:
+        environment.setdefault("NNC_THREADS", str(max(usable_cores() // ranks, 1)))
+    if logs is not None:
+        logs.mkdir(parents=True, exist_ok=True)
+        environment[LOGS] = str(logs.resolve())
+    if quiet:
+        environment[QUIET] = "1"
+    for attempt in range(restarts + 1):
+        code = _run(command, environment | {RESTART: str(attempt)})
+        if code in (0, 130, 143) or attempt == restarts:
+            return code
+        told(f"ended with {code}; start {attempt + 2} of {restarts + 1}")
+    return code
+
+
+def command_of(ranks: int, arguments: Sequence[str], hosts: Path | None = None) -> list[str]:
+    """The line that starts them; BackendError where there is no mpiexec."""
+    own = Path(sys.executable).parent / "mpiexec"
+    mpiexec = str(own) if own.is_file() else shutil.which("mpiexec")
+    if mpiexec is None:
+        raise BackendError("launch", got="no mpiexec", need="an MPI library", fix=FIX)
+    of_hosts = ["-hostfile", str(hosts)] if hosts is not None else []
+    return [mpiexec, "-n", str(ranks), *of_hosts, sys.executable, "-m", "nnc.parallel.rank", *arguments]
+
+
+def _run(command: Sequence[str], environment: dict[str, str]) -> int:
+    """The exit code; 128 + the number of a signal that ended it."""
+    with subprocess.Popen(command, env=environment) as process:
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                # mpiexec has had it too, and ends its ranks.
+                process.wait()
+                return 130
+            return 128 - code if code < 0 else code

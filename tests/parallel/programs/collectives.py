@@ -1,0 +1,63 @@
+"""Run by several ranks: every operation against what NumPy makes of all inputs."""
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import parallel
+from nnc.errors import DisagreementError
+
+ranks = parallel.world()
+rank, size = ranks.rank, ranks.size
+
+
+def inputs(shape, seed=0):
+    """What each rank gives, known to all."""
+    return [np.random.default_rng((seed, each)).standard_normal(shape).astype(np.float32) for each in range(size)]
+
+
+def in_order(arrays):
+    total = arrays[0]
+    for array in arrays[1:]:
+        total = total + array
+    return total
+
+
+for shape in ((), (3,), (size, 7), (50_001,)):
+    given = inputs(shape)
+    own = given[rank]
+    assert np.array_equal(ranks.allreduce(own), in_order(given)), shape
+    assert np.array_equal(ranks.allreduce(own, "max"), np.max(given, axis=0))
+    assert np.array_equal(ranks.broadcast(own, size - 1), given[-1])
+    assert np.array_equal(ranks.shift(own), given[rank - 1])
+    assert np.array_equal(ranks.reduce(own, 1), in_order(given) if rank == 1 else np.zeros(shape))
+rows = inputs((size * 4, 5), seed=1)
+mine = slice(4 * rank, 4 * rank + 4)
+assert np.array_equal(ranks.reduce_scatter(rows[rank]), in_order(rows)[mine])
+assert np.array_equal(ranks.all_gather(rows[rank]), np.concatenate(rows))
+assert np.array_equal(ranks.all_to_all(rows[rank]), np.concatenate([each[mine] for each in rows]))
+transposed = np.asfortranarray(rows[rank])
+assert np.array_equal(ranks.allreduce(transposed), in_order(rows))
+assert ranks.any(asked=rank == 1)
+assert not ranks.any(asked=False)
+
+# As operators: eager, compiled, and gradients of the sum of all ranks' losses.
+x = nnc.variable(np.full(4, rank + 1.0, np.float32))
+total = size * (size + 1) / 2
+slope = nnc.grad(lambda x: (parallel.allreduce(x) ** 2.0).sum())(x)
+assert np.allclose(slope.numpy(), 2 * size * total)
+assert np.allclose(nnc.compile(lambda x: parallel.allreduce(x, "mean"))(x).numpy(), total / size)
+gathered = nnc.grad(lambda x: (parallel.all_gather(x) * (rank + 1.0)).sum())(x)
+assert np.allclose(gathered.numpy(), total)
+back = nnc.grad(lambda x: (parallel.shift(x) * (rank + 1.0)).sum())(x)
+assert np.allclose(back.numpy(), (rank + 1) % size + 1)
+rooted = nnc.grad(lambda x: (parallel.broadcast(x, 1) * (rank + 1.0)).sum())(x)
+assert np.allclose(rooted.numpy(), total if rank == 1 else 0.0)
+assert nnc.grad(lambda x: (parallel.reduce(x, 1) ** 2.0).sum())(x).shape == (4,)
+
+assert parallel.joined(parallel.Mesh(data=size).group("data")).size == size
+assert parallel.joined(parallel.Mesh(data=size).group("pipe")).size == 1
+with pytest.raises(DisagreementError, match="one on rank 0, another on rank"):
+    ranks.agree("seed", str(rank))
+ranks.barrier()
+print(f"rank {rank} is done")

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.parallel.conftest import Launched
+
+from nnc.errors import ArgumentError, ShapeError
+from nnc.parallel import world
+
+
+def test_every_operation_gives_what_numpy_makes_of_all_inputs_in_the_order_of_ranks(launched: Launched) -> None:
+    result = launched(3, "collectives.py")
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split("\n"))[1:] == ["rank 0 is done", "rank 1 is done", "rank 2 is done"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("other shape", "got allreduce on rank 0, another allreduce on rank 1"),
+        ("other operation", "got allreduce on rank 0, all_gather on rank 1"),
+        ("late", "rank 0 waiting 1 s in allreduce for rank 1"),
+    ],
+)
+def test_ranks_that_do_something_else_are_named(launched: Launched, kind: str, message: str) -> None:
+    result = launched(2, "failing.py", kind)
+    assert result.returncode != 0
+    # Who notices first tells it; the other may be ended before it does.
+    mirrored = message.replace("rank 0", "rank A").replace("rank 1", "rank 0").replace("rank A", "rank 1")
+    swapped = mirrored.replace("allreduce on rank 1, all_gather on rank 0", "all_gather on rank 1, allreduce on rank 0")
+    assert message in result.stderr or swapped in result.stderr
+
+
+def test_a_process_that_nobody_launched_is_a_world_of_one() -> None:
+    ranks, x = world(), np.arange(6.0).reshape(2, 3)
+    assert (ranks.rank, ranks.size) == (0, 1)
+    for result in (
+        ranks.allreduce(x), ranks.allreduce(x, "mean"), ranks.reduce_scatter(x), ranks.all_gather(x),
+        ranks.all_to_all(x), ranks.broadcast(x), ranks.reduce(x), ranks.shift(x),
+    ):  # fmt: skip
+        assert np.array_equal(result, x)
+        assert not np.shares_memory(result, x)
+    ranks.agree("anything", "text")
+    ranks.barrier()
+    assert ranks.any(asked=True)
+
+
+def test_what_cannot_be_done_is_refused_before_anybody_waits() -> None:
+    ranks = world()
+    with pytest.raises(ArgumentError, match="need one of 0 to 0"):
+        ranks.broadcast(np.ones(3), 1)
+    with pytest.raises(ArgumentError, match="the mean of int64"):
+        ranks.allreduce(np.ones(3, np.int64), "mean")
+    with pytest.raises(ShapeError, match="an axis to join"):
+        ranks.all_gather(np.array(1.0))
+    with pytest.raises(ArgumentError):
+        ranks.allreduce(np.ones(3), "product")  # type: ignore[arg-type]
