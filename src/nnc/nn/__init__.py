@@ -47,8 +47,8 @@ from nnc.nn.layers.recurrent import *
 from nnc.nn.layers.shape import *
 from nnc.nn.layers.upsampling import *
 from nnc.nn.model.evaluation import dynamic_evaluate as dynamic_evaluate
+from nnc.nn.model.figures import Evaluation as Evaluation
 from nnc.nn.model.load_report import LoadReport as LoadReport
-from nnc.nn.model.model import Evaluation as Evaluation
 from nnc.nn.model.model import Model as Model
 from nnc.nn.modules.linear import *
 from nnc.nn.modules.module import Module as Module

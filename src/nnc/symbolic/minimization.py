@@ -8,7 +8,7 @@ clip_norm c:   g' = g · min(1, c / |g|), |g| the 2-norm over the gradients of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -76,6 +76,7 @@ def minimize(
     clip_norm: float | Symbol | None = None,
     clip_value: float | None = None,
     loss_scale: float | Symbol = 1.0,
+    reduction: Callable[[Sequence[Symbol]], Sequence[Symbol]] | None = None,
     sources: Sequence[ExecKey] = (),
     destinations: Sequence[ExecKey] = (),
 ) -> Minimized:
@@ -90,6 +91,8 @@ def minimize(
 
     Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. A number is
     finite and above 0, or AttributeValueError; a scalar symbol may be another one at each run.
+
+    Updates follow what `reduction` makes of the gradients of the parameters, such as their mean over many processes.
     """
     _checked(optimizer, parameters, clip_norm, clip_value)
     if not isinstance(loss_scale, Symbol) and not 0.0 < loss_scale < inf:
@@ -100,10 +103,11 @@ def minimize(
         backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations)
     )
     gradients = tuple(unscaled(gradient, loss_scale) for gradient in gradients)
+    followed: Sequence[Symbol] = gradients[: len(parameters)]
     made = update_by(
         graph,
         optimizer,
-        gradients[: len(parameters)],
+        followed if reduction is None else reduction(followed),
         parameters,
         scalars=scalars,
         rates=rates,

@@ -5,8 +5,20 @@ from __future__ import annotations
 from nnc.arguments import Positive, Probability, checked
 from nnc.classes import dataclass
 from nnc.nn.layers.initializers import ones, zeros
-from nnc.nn.layers.layer import Layer, Scope, T
-from nnc.ops import batch_norm, batch_norm_inference
+from nnc.nn.layers.layer import Layer, Ranks, Scope, T
+from nnc.ops import (
+    add,
+    affine,
+    batch_norm,
+    batch_norm_inference,
+    broadcast_to,
+    cast,
+    multiply,
+    reduce_mean,
+    rsqrt,
+    square,
+    subtract,
+)
 from nnc.ops.normalization.normalization import statistics_dtype
 
 __all__ = ["BatchNorm"]
@@ -39,9 +51,28 @@ class BatchNorm(Layer):
         variance = scope.statistic("running_variance", shape, dtype, ones)
         if not scope.training:
             return batch_norm_inference(x, weight, bias, mean, variance, epsilon=self.epsilon)
-        y, next_mean, next_variance = batch_norm(
-            x, weight, bias, mean, variance, epsilon=self.epsilon, momentum=self.momentum
-        )
+        if scope.ranks is not None:
+            y, next_mean, next_variance = self._of_all(scope.ranks, x, (weight, bias, mean, variance))
+        else:
+            y, next_mean, next_variance = batch_norm(
+                x, weight, bias, mean, variance, epsilon=self.epsilon, momentum=self.momentum
+            )
         scope.renew_statistic("running_mean", next_mean)
         scope.renew_statistic("running_variance", next_variance)
         return y
+
+    def _of_all(self, ranks: Ranks[T], x: T, given: tuple[T, T, T, T]) -> tuple[T, T, T]:
+        """The same by the statistics of the whole batch, of which each rank has a part."""
+        weight, bias, old_mean, old_variance = given
+        axes, wide = tuple(range(x.spec.rank - 1)), cast(x, old_mean.spec.dtype)
+        mean = ranks.mean(reduce_mean(wide, axes))
+        distance = subtract(wide, broadcast_to(mean, x.shape))
+        variance = ranks.mean(reduce_mean(square(distance), axes))
+        scale = multiply(cast(weight, mean.spec.dtype), rsqrt(affine(variance, 1.0, self.epsilon)))
+        scaled = cast(multiply(distance, broadcast_to(scale, x.shape)), x.spec.dtype)
+        kept, fresh = self.momentum, 1.0 - self.momentum
+        return (
+            add(scaled, broadcast_to(bias, x.shape)),
+            add(affine(old_mean, kept), affine(mean, fresh)),
+            add(affine(old_variance, kept), affine(variance, fresh)),
+        )

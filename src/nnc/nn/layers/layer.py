@@ -23,6 +23,7 @@ from nnc.nn.state.frames import called_inside
 from nnc.nn.state.layer_state import LayerState, building, is_building, own_scope
 from nnc.nn.state.scope import ParameterSpec as ParameterSpec
 from nnc.nn.state.scope import Randomness as Randomness
+from nnc.nn.state.scope import Ranks as Ranks
 from nnc.nn.state.scope import Scope as Scope
 from nnc.nn.state.scope import StepCache as StepCache
 from nnc.nn.state.scope import T as T

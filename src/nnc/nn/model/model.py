@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, explained
-from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import F32, DType
@@ -25,6 +24,7 @@ from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs
+from nnc.nn.model.figures import Evaluation
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
@@ -39,9 +39,10 @@ from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
 from nnc.nn.steps.training_steps import commands_of, kinds_of
-from nnc.nn.training.sources import Data, Validation, source_of, tried_metrics, validation_of
+from nnc.nn.training.sources import Data, Validation, of_rank, source_of, together, tried_metrics, validation_of
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
+from nnc.parallel import Mesh, count_of_all
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
 from nnc.symbolic.quantization_report import (
@@ -53,20 +54,6 @@ from nnc.symbolic.quantization_report import (
 from nnc.symbolic.text.tables import table_of
 from nnc.vocabulary.answers import Answering
 from nnc.vocabulary.network_names import MODEL
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Mean loss and mean score (accuracy, for classes) over `count` examples."""
-
-    loss: float
-    score: float
-    count: int
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[float]:
-        """`loss, score = model.evaluate(x, y)`, and behind them the metrics."""
-        return iter((self.loss, self.score, *self.metrics.values()))
 
 
 @explained
@@ -101,6 +88,9 @@ class Model(ModelUpdates, Answering):
 
     With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
     they are fixed (`nnc.symbolic.compile`).
+
+    With a `mesh` the model is one of many, on each rank of a launch: `fit` gives each its part of every batch, updates
+    follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`).
     """
 
     forms: ClassVar[Mapping[str, str]] = MODEL
@@ -118,6 +108,7 @@ class Model(ModelUpdates, Answering):
     passes = ModelOption[tuple[Pass, ...]]()
     autotune = ModelOption[TuneOptions | bool]()
     deterministic = ModelOption[bool]()
+    mesh = ModelOption[Mesh | None]()
 
     def __init__(
         self,
@@ -141,6 +132,7 @@ class Model(ModelUpdates, Answering):
         passes: Iterable[Pass] = DEFAULT,
         autotune: TuneOptions | bool = False,
         deterministic: bool = False,
+        mesh: Mesh | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
         input_dtype = dtype if input_dtype is None else input_dtype
@@ -166,6 +158,7 @@ class Model(ModelUpdates, Answering):
             passes=tuple(passes),
             autotune=autotune,
             deterministic=deterministic,
+            mesh=mesh,
         )
         super().__init__(options)
         self.metrics: tuple[str | Metric, ...] = ()
@@ -365,7 +358,7 @@ class Model(ModelUpdates, Answering):
         `report` is a file for a page to look at: curves, the memory map of the step, and the time of its layers.
         """
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
-        source = source_of(self._sizes, data, targets, batch_size, seed)
+        source = of_rank(source_of(self._sizes, data, targets, batch_size, seed), self.options.ranks)
         figures = tried_metrics(metrics or self.metrics, self._sizes)
         validation = validation_of(self._sizes, validation_data)
 
@@ -386,6 +379,8 @@ class Model(ModelUpdates, Answering):
             Tally(figures) if figures else None,
             accumulate,
             validate,
+            together(self.options.ranks),
+            partial(count_of_all, self.options.ranks),
         ).train()
 
     @checked

@@ -72,6 +72,7 @@ class ModelWeights:
         self.outputs = self._explore()
         self._met: Met = {}
         self.updates = self.since = self.draws = self._summed = 0
+        self._agreed = set[StepKind]()
         self._mark = UpdateMark()
 
     def _start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from nnc.nn.model.compiled_steps import ModelSteps
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_step import ModelStep, Values
+from nnc.parallel import RankGroup, count_of_all, joined
 
 R = TypeVar("R")
 BACKWARD = "backward"
@@ -76,6 +78,8 @@ class ModelUpdates(ModelSteps):
         if update and count:
             key = self._programs.fitting(key)
         step = self._programs.step(key)
+        if self.options.ranks is not None:
+            self._agree(key.kind, self.options.ranks)
         step.compiled.allocate()
         if key.padded or (key.batch, key.length) != (count, length):
             examples = self._sizes.padded(key, examples, count, length)
@@ -83,6 +87,9 @@ class ModelUpdates(ModelSteps):
         batch = (*examples, *targets)
 
         def run() -> PassResult:
+            whole = count_of_all(self.options.ranks, count)
+            if self.options.ranks is not None:
+                self._own.part.copy_from(count / whole if whole else 1.0)
             self._steer(update)
             loss, score, *others = step.views_of(batch)
             finite = True
@@ -90,12 +97,26 @@ class ModelUpdates(ModelSteps):
                 finite = self._is_finite(loss, others.pop(0))
             self.draws += 1
             self.updates += update and finite
-            self._summed += count if finite and not update else 0
+            self._summed += whole if finite and not update else 0
             pairs = zip(others, rules.outputs)
             real = tuple([np.array(output[region((count, *spec.shape))]) for output, spec in pairs])
             return float(loss.item()), float(score.item()), real
 
         return self._whole(subject, step, run, done)
+
+    def _agree(self, kind: StepKind, ranks: RankGroup) -> None:
+        """DisagreementError where ranks begin with other weights, or train otherwise: asked once for each kind."""
+        if not self._agreed:
+            digest = hashlib.sha256()
+            for path, tensor in self.tensors().items():
+                digest.update(path.encode())
+                digest.update(np.ascontiguousarray(tensor.numpy()).view(np.uint8).tobytes())
+            joined(ranks).agree("weights of Model", digest.digest())
+        if kind not in self._agreed:
+            options = self.options
+            text = f"{options.layer} {options.losses} {options.optimizer} {options.seed} {options.precision}"
+            joined(ranks).agree(f"Model, {kind.value}", f"{text} {options.clip_norm} {options.clip_value}")
+            self._agreed.add(kind)
 
     def apply_gradients(self, *, done: Callable[[], object] = nothing) -> None:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""
@@ -176,7 +197,9 @@ class ModelUpdates(ModelSteps):
         """Write the numbers of the next pass."""
         optimizer = self.options.optimizer
         values = optimizer.scalars(self.updates - self.since + 1) if update else {}
-        self._own.steer(self.draws, self.scaling.scale, optimizer, values)
+        ranks = self.options.ranks
+        draws = self.draws if ranks is None else self.draws * ranks.size + joined(ranks).rank
+        self._own.steer(draws, self.scaling.scale, optimizer, values)
 
     def _is_finite(self, loss: NDArray[np.generic], total: NDArray[np.generic], *, scaled: bool = True) -> bool:
         """False where the guard held back what a smaller scale of the loss may mend; NotFiniteError for all else."""

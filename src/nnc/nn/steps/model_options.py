@@ -18,6 +18,7 @@ from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.objective import Objective
+from nnc.parallel import Mesh, RankGroup
 from nnc.symbolic.passes import Pass
 
 
@@ -48,6 +49,7 @@ class ModelOptions:
     passes: tuple[Pass, ...]
     autotune: TuneOptions | bool
     deterministic: bool
+    mesh: Mesh | None = None
 
     @property
     def guards_updates(self) -> bool:
@@ -58,6 +60,11 @@ class ModelOptions:
     def objective(self) -> Objective:
         """What is minimized."""
         return Objective(self.losses, self.joint)
+
+    @property
+    def ranks(self) -> RankGroup | None:
+        """The ranks that share each batch; None for a model of one process."""
+        return None if self.mesh is None else self.mesh.group("data")
 
     @property
     def longest(self) -> int:

@@ -15,7 +15,7 @@ from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.keys import StepKind
-from nnc.nn.steps.step_graph import DRAWS, SCALE
+from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.symbolic.minimization import steering_dtype
 
@@ -84,6 +84,11 @@ class ModelTensors:
         """What the loss is multiplied with."""
         return self._group(SCALE, lambda: {SCALE: Tensor.zeros(self._steering)})[SCALE]
 
+    @property
+    def part(self) -> Tensor:
+        """Which part of the whole batch is ours, of several ranks."""
+        return self._group(PART, lambda: {PART: Tensor.zeros(self._steering)})[PART]
+
     def states(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
         specs = self.state_specs(optimizer)
@@ -110,7 +115,7 @@ class ModelTensors:
         """The tensors that a step of this kind reads and renews, by name."""
         homes = self.parameters | self.statistics
         if kind.differentiates:
-            homes[DRAWS], homes[SCALE] = self.draws, self.loss_scale
+            homes[DRAWS], homes[SCALE], homes[PART] = self.draws, self.loss_scale, self.part
         if kind.updates:
             homes |= self.states(optimizer) | self.scalars(optimizer)
         if kind.sums_gradients:

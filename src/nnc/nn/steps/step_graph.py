@@ -8,7 +8,7 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F16, I64, DType
 from nnc.core.values.spec import TensorSpec
-from nnc.nn.layers.layer import ParameterSpec, Randomness, Scope
+from nnc.nn.layers.layer import ParameterSpec, Randomness, Ranks, Scope
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
@@ -20,6 +20,8 @@ from nnc.symbolic.passes import lower_precision, simplify
 F16_LOSS_SCALE = 1024.0
 # The number of training passes so far, which random layers draw by.
 DRAWS = "draws"
+# Our examples over those of all ranks.
+PART = "part"
 # What the loss is multiplied with, where that changes from step to step.
 SCALE = "loss scale"
 
@@ -52,6 +54,10 @@ class StepGraph:
         """The same for a number that changes from step to step."""
         return self.given_input(name, TensorSpec((), steering_dtype(self.options.dtype)))
 
+    def part(self) -> Symbol:
+        """Which part of the whole batch this rank has: an input, for batches need not divide."""
+        return self.given[PART] if PART in self.given else self.steering_input(PART)
+
     def input_symbols(self, batch: int, length: int = 0) -> tuple[Symbol, ...]:
         """The inputs of a batch."""
         inputs = self.options.inputs
@@ -77,6 +83,8 @@ class StepGraph:
             randomness = Randomness(counter, self.options.seed)
             scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
             scope = replace(scope, differentiated=differentiated)
+            if self.options.ranks is not None:
+                scope = replace(scope, ranks=Ranks(self.options.ranks, self.part))
         return self.options.layer.build_many(scope, inputs)
 
     def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
@@ -12,6 +13,7 @@ from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.model_step import PlannedStep
 from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import add, affine, cast, multiply
+from nnc.parallel.buckets import sums_over
 from nnc.symbolic import Symbol, backward, minimize
 from nnc.symbolic.minimization import Minimized, unscaled, update_by
 
@@ -45,6 +47,7 @@ class Steering:
 def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
     """Gradients of the first result, which is the loss, and updates by them."""
     steering, options = Steering.of(step), step.options
+    results = _of_all(step, results)
     minimized = minimize(
         step.graph,
         steering.commands,
@@ -55,7 +58,9 @@ def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbo
         clip_norm=options.clip_norm,
         clip_value=options.clip_value,
         loss_scale=step.loss_scale(),
+        reduction=partial(sums_over, group=options.ranks),
     )
+    results = (*sums_over(results, options.ranks),)
     carry = _carried(step, minimized) | {value: step.given[path] for path, value in renewed.items()}
     if not (options.guards_updates and minimized.updates):
         return carry, results
@@ -71,13 +76,19 @@ def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol
         scaled = multiply(results[0], cast(scale, results[0].spec.dtype))
     else:
         scaled = results[0] if scale == 1.0 else affine(results[0], scale)
+    count = batch
+    if step.options.ranks is not None:
+        # What another rank's loss owes to our part of a batch norm counts by that rank's examples, not by ours.
+        scaled, count = affine(scaled, batch), 1
     gradients = backward(step.graph, [scaled], [step.given[path] for path in paths])
+    results = (*sums_over(_of_all(step, results), step.options.ranks),)
     pairs = zip(gradients, [_sum_of(step, path) for path in paths], strict=True)
-    carry = {add(total, affine(unscaled(gradient, scale), batch)): total for gradient, total in pairs}
+    carry = {add(total, affine(unscaled(gradient, scale), count)): total for gradient, total in pairs}
     carry |= {value: step.given[path] for path, value in renewed.items()}
     if not (step.options.guards_updates and paths):
         return carry, results
-    carry, total = guarded(carry, results[0], gradient_norm(gradients), renewed.values())
+    (norm,) = sums_over([gradient_norm(gradients)], step.options.ranks)
+    carry, total = guarded(carry, results[0], norm, renewed.values())
     return carry, (*results, total)
 
 
@@ -91,7 +102,7 @@ def applied(step: StepGraph) -> PlannedStep:
     minimized = update_by(
         step.graph,
         steering.commands,
-        gradients,
+        sums_over(gradients, options.ranks),
         steering.parameters,
         scalars=steering.scalars,
         rates=steering.rates,
@@ -104,6 +115,14 @@ def applied(step: StepGraph) -> PlannedStep:
         carry, total = guarded(carry, norm, norm)
         results = (total,)
     return step.plan(((), (), results), carry)
+
+
+def _of_all(step: StepGraph, results: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    """Loss and score as summands of those of the whole batch: the mean loss by the part that the rank has of it."""
+    if step.options.ranks is None:
+        return results
+    loss, *others = results
+    return (multiply(loss, cast(step.part(), loss.spec.dtype)), *others)
 
 
 def optimizers_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[str, Optimizer]:

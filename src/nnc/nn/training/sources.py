@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -12,10 +12,12 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data import Batches, BatchSource, DataFrame, DataSet, Examples
 from nnc.nn.data.data_set import Columns
+from nnc.nn.data.shards import Shards
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.steps.model_step import Values
 from nnc.nn.steps.open_sizes import OpenSizes, one_or_all
 from nnc.nn.training.training import Passes
+from nnc.parallel import RankGroup, joined
 
 Data: TypeAlias = BatchSource | DataSet | Examples | ArrayLike | Iterable[tuple[Values, Values]]
 Validation: TypeAlias = DataFrame | DataSet | Examples | tuple[Values, Values]
@@ -43,6 +45,20 @@ def source_of(
     if isinstance(data, BatchSource):
         return data
     return Passes(cast("Iterable[tuple[Values, Values]]", data))
+
+
+def of_rank(source: BatchSource | Passes, ranks: RankGroup | None) -> BatchSource | Passes:
+    """This rank's part of each batch; pairs that somebody else makes are its own already."""
+    if ranks is None or isinstance(source, Passes):
+        return source
+    return Shards(source, joined(ranks).rank, ranks.size)
+
+
+def together(ranks: RankGroup | None) -> Callable[[bool], bool]:
+    """Whether any of the ranks says so: they stop behind the same update."""
+    if ranks is None:
+        return bool
+    return lambda asked: joined(ranks).any(asked=asked)
 
 
 def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Values] | None:

@@ -222,6 +222,10 @@ class Run:
     tally: Tally | None
     accumulate: int
     validate: Callable[[], Mapping[str, float]]
+    # Whether any rank says so, where there are several.
+    together: Callable[[bool], bool] = bool
+    # Examples of a batch on all ranks, of ours.
+    of_all: Callable[[int], int] = int
     history: History = field(default_factory=History)
 
     def stop(self, reason: str) -> None:
@@ -252,23 +256,26 @@ class Run:
         return self.history
 
     def _train_epoch(self) -> None:
-        epoch, loss, score, examples = self.epoch, 0.0, 0.0, 0
-        batch = self.source.state().position // self.source.size
+        state, done = self.source.state(), False
+        epoch, batch = state.epoch, state.position // self.source.size
+        loss, score, examples = 0.0, 0.0, 0
         if self.tally is not None:
             self.tally.clear()
-        while self.epoch == epoch and not self.history.reason:
+        while not done and not self.history.reason:
             for batch_loss, batch_score, count in self._update(epoch):
                 loss += batch_loss * count
                 score += batch_score
                 examples += count
                 batch += 1
-            done, total = self.epoch > epoch, len(self.source)
-            progress = Progress(epoch, self.last, batch, total, examples, loss / examples, score / examples, done)
+            done = self.epoch > epoch
+            progress = Progress(
+                epoch, self.last, batch, len(self.source), examples, loss / examples, score / examples, done
+            )
             for callback in self.callbacks:
                 callback.on_batch_end(self, progress)
-            if self.asked_to_stop():
+            if self.together(self.asked_to_stop() or bool(self.history.reason)):
                 self.stop("stopped")
-        if self.epoch > epoch:
+        if done:
             self._finish_epoch({"epoch": epoch + 1, "loss": loss / examples, "score": score / examples})
 
     def _finish_epoch(self, row: dict[str, float]) -> None:
@@ -312,7 +319,7 @@ class Run:
             self.source.end_epoch()
         if self.tally is not None:
             self.tally.add(arrays[0], pair[1])
-        return loss, score, _count(pair[1])
+        return loss, score, self.of_all(_count(pair[1]))
 
 
 def callbacks_of(values: Iterable[Callback | Listener]) -> tuple[Callback, ...]:

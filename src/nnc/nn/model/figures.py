@@ -1,0 +1,22 @@
+"""What an evaluation of a model gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+
+from nnc.classes import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Mean loss and mean score (accuracy, for classes) over `count` examples."""
+
+    loss: float
+    score: float
+    count: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[float]:
+        """`loss, score = model.evaluate(x, y)`, and behind them the metrics."""
+        return iter((self.loss, self.score, *self.metrics.values()))
