@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import TextIOWrapper, UnsupportedOperation
 from typing import Annotated
@@ -37,6 +37,7 @@ from nnc.cli.language.chat import chat
 from nnc.cli.language.embed import embed
 from nnc.cli.language.quantize import quantize
 from nnc.cli.language.serve import serve
+from nnc.cli.launch import launch
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
 from nnc.cli.predict import predict
@@ -52,9 +53,13 @@ USAGE = 2
 INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, chat, serve, embed, quantize, run, plan, viz, inspect, verify, bench, warm, finetune,
-    convert, build, memplan, ops, onnx_coverage, doctor, completion,
+    train, predict, generate, chat, serve, embed, quantize, run, plan, viz, inspect, verify, bench, warm, launch,
+    finetune, convert, build, memplan, ops, onnx_coverage, doctor, completion,
 )  # fmt: skip
+# What stands behind a script belongs to it.
+CONTEXTS: Mapping[Callable[..., int], dict[str, bool]] = {
+    launch: {"allow_interspersed_args": False, "ignore_unknown_options": True}
+}
 
 
 def _print_version(wanted: bool) -> None:
@@ -85,7 +90,7 @@ def application() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(nnc)
     for command in COMMANDS:
-        app.command()(command)
+        app.command(context_settings=CONTEXTS.get(command))(command)
     return app
 
 

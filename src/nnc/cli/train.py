@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from math import isfinite
@@ -33,6 +34,8 @@ from nnc.core.precautions.replacement import check_writable
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 from nnc.nn import Evaluation, ModelMemory
+from nnc.parallel.launching import launch
+from nnc.parallel.places import rank_in
 from nnc.symbolic import Budget
 
 MAX_SEED = 2**63 - 1
@@ -92,6 +95,11 @@ Profiled = Annotated[
 ]
 
 
+Ranks = Annotated[
+    int, typer.Option("-n", "--ranks", min=1, help="Processes that share each batch, by MPI: pip install 'nnc[mpi]'.")
+]
+
+
 def train(
     program: Program,
     paths: Paths = None,
@@ -108,6 +116,7 @@ def train(
     checkpoint: Checkpoint = None,
     resume: Resume = False,
     threads: Threads = None,
+    ranks: Ranks = 1,
     profile: Profiled = None,
     no_cache: NoCache = False,
     json: AsJson = False,
@@ -121,6 +130,8 @@ def train(
     The checkpoint is written after each epoch, at the end, and on Ctrl-C (exit code 130) or SIGTERM (143); go on
     with --resume. A second Ctrl-C leaves at once and keeps the last checkpoint.
     """
+    if ranks > 1 and rank_in() is None:
+        return launch(ranks, ["-m", "nnc", *sys.argv[1:]], quiet=True)
     leave_cache(no_cache)
     if profile is not None and profile.suffix not in (".html", ".json"):
         raise UsageError("--profile", got=str(profile), need="a file that ends with .html or .json")
@@ -187,7 +198,7 @@ def _print_plan(training: Training, memory: ModelMemory) -> None:
     add_row(layers, "total", "", "", count(_parameters(training)))
     console.print(layers)
     step = memory.step
-    proof = "the smallest possible, proven" if step.optimal else "not proven to be the smallest"
+    proof = "the smallest of this order, proven" if step.optimal else "not proven to be the smallest of this order"
     title = f"Memory of a step with {training.step_batch} examples"
     statement = table(title, "what", "bytes", "remark", numbers=("bytes",))
     for what, nbytes, remark in (

@@ -27,6 +27,7 @@ from nnc.nn import (
     save_checkpoint,
 )
 from nnc.nn.data import BatchSource
+from nnc.parallel import Mesh, world
 
 Show = Callable[[Progress, float], None]
 
@@ -81,8 +82,8 @@ class Training:
 
     @property
     def step_batch(self) -> int:
-        """Examples in a full step: the batch size, or all where there are fewer."""
-        return min(self.batch_size, self.task.examples)
+        """Examples in a full step of this rank: of the batch size, or of all where there are fewer."""
+        return max(min(self.batch_size, self.task.examples) // world().size, 1)
 
     def run(self, show: Show, stop: Callable[[], bool]) -> None:
         """Train to the last epoch or until `stop`; the checkpoint is written after each epoch and at the end."""
@@ -105,8 +106,8 @@ class Training:
         return self.task.evaluate(self.model, None if self.model.memory_limit is None else self.step_batch)
 
     def save(self) -> None:
-        """Write the checkpoint unless it already holds this update."""
-        if self.saved_at != self.model.updates:
+        """Write the checkpoint unless it already holds this update; of several ranks the first does."""
+        if self.saved_at != self.model.updates and world().rank == 0:
             notes = Notes(self.program, self.task.examples, self.batch_size, self.task.facts).as_json()
             save_checkpoint(self.checkpoint, self.model, position_of(self.model, self.batches), notes=notes)
             self.saved_at = self.model.updates
@@ -144,6 +145,8 @@ def prepare(options: Options) -> Training:
     task = recipe.task(options.arguments)
     _check_same(options, task, notes)
     model = recipe.model(task.facts, task.examples, batch_size, seed, options.backend, options.memory_limit)
+    if world().size > 1:
+        model.mesh = Mesh(data=world().size)
     batches = task.source(model, batch_size, seed)
     epochs = recipe.epochs if options.epochs is None else options.epochs
     training = Training(options.checkpoint, options.program, task, model, batches, batch_size, epochs, backend)
