@@ -76,7 +76,8 @@ class MemoryStatement:
     """Bytes of a compiled graph, known before anything is allocated.
 
     `arena` holds activations, gradients on the way, workspace, inputs and outputs; `lower_bound` is what any
-    plan of this order needs; `without_reuse` is what one buffer per tensor would take. `bound` counts the
+    plan of this order needs, where nothing is computed again, and `optimal` says that the arena is no larger; other
+    orders may need less. `without_reuse` is what one buffer per tensor would take. `bound` counts the
     tensors that live outside: weights, optimizer state and scalars. On several `streams` what runs side by side shares
     no bytes: `one_stream` is the arena of the same order on one.
 
