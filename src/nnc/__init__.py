@@ -7,6 +7,7 @@ Imports only point down this list:
     language
     onnx
     sklearn
+    optim
     nn
     parallel
     numerics
@@ -48,7 +49,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, planning, symbolic
+    from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
     from nnc import export as export
     from nnc import language as language
     from nnc import onnx as onnx
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.transforms.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
-    from nnc.nn import optim as optim
     from nnc.nn.files.files import load, save
     from nnc.numerics import *
 
@@ -124,7 +124,7 @@ _NUMERICS = (
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
     "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "nn", "numerics",
-    "onnx", "ops", "parallel", "planning", "sklearn",
+    "onnx", "ops", "optim", "parallel", "planning", "sklearn",
     "symbolic",
 )  # fmt: skip
 _HOMES = {
@@ -134,7 +134,6 @@ _HOMES = {
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.transforms.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.transforms.randomness"),
     **dict.fromkeys(("load", "save"), "nnc.nn.files"),
-    "optim": "nnc.nn",
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),

@@ -30,6 +30,7 @@ CLASSES = {
 MODULES = {
     "digits": "the data and the network",
     "graph": "of each layer",
+    "optim": "of nn, and the name by which other libraries import theirs",
     "program": "that a dynamic graph compiles, and that the compiler repeats",
     "schedule": "streams of a concrete graph, and when execs run again",
     "serialize": "tensors, graphs, symbolic graphs",

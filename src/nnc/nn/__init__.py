@@ -54,6 +54,7 @@ from nnc.nn.modules.linear import *
 from nnc.nn.modules.module import Module as Module
 from nnc.nn.modules.module import Parameter as Parameter
 from nnc.nn.optimization import metrics as metrics
+from nnc.nn.optimization.chains import *
 from nnc.nn.optimization.distance_losses import *
 from nnc.nn.optimization.joint_losses import *
 from nnc.nn.optimization.loss_scale import *

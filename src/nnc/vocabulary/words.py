@@ -29,7 +29,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "std": ("deviation",),
     "p": ("rate",),
     "lr": ("rate",),
-    "learning_rate": ("rate",),
+    "learning_rate": ("rate", "lr"),
     "beta_1": ("beta1",),
     "beta_2": ("beta2",),
     "eps": ("epsilon",),
@@ -46,6 +46,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "num_groups": ("groups",),
     "num_embeddings": ("count",),
     "embedding_dim": ("features",),
+    "steps": ("transition_steps",),
     "scale_factor": ("factor",),
 }
 
@@ -69,6 +70,8 @@ ARGUMENTS: Mapping[str, str] = {
     "stream": "leave it out",
     "precision": "leave it out: kernels compute in the element type",
     "preferred_element_type": "x.astype(dtype) before",
+    "inputs": "leave it out: what a function uses of layers and optimizers is found",
+    "outputs": "leave it out: what a function uses of layers and optimizers is found",
     "stable": "leave it out: sorting is always stable",
     "kind": "leave it out: sorting is always stable",
     "unbiased": "correction=1 for True, correction=0 for False",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
-from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import F32, DType
-from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import ArityError, DataError, FormatError
+from nnc.errors import ArityError, DataError
 from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generation
 from nnc.nn.inference.frozen_step import FrozenWeights
 from nnc.nn.layers.initializers import generator_for
@@ -25,11 +22,11 @@ from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs
 from nnc.nn.model.figures import Evaluation
-from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import LayerSummary, summarize
 from nnc.nn.model.updating import ModelUpdates, region
+from nnc.nn.optimization.chains import OptimizerChain
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimization.optimizers import Adam, Optimizer
@@ -136,6 +133,9 @@ class Model(ModelUpdates, Answering):
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
         input_dtype = dtype if input_dtype is None else input_dtype
+        if isinstance(optimizer, OptimizerChain):
+            optimizer, norm, value = optimizer.for_models()
+            clip_norm, clip_value = norm or clip_norm, value or clip_value
         inputs, open_axes = input_specs(layer, input_shape, dtype, input_dtype)
         options = ModelOptions(
             layer=layer,
@@ -177,6 +177,8 @@ class Model(ModelUpdates, Answering):
     @optimizer.setter
     @checked
     def optimizer(self, optimizer: Optimizer) -> None:
+        if isinstance(optimizer, OptimizerChain):
+            optimizer, self.clip_norm, self.clip_value = optimizer.for_models()
         old, specs = self.options.optimizer, self.specs
 
         def change() -> None:
@@ -222,35 +224,6 @@ class Model(ModelUpdates, Answering):
 
         with self._programs.making:
             self.exclusively(change)
-
-    def zip_map(
-        self, function: Callable[..., ArrayLike], *others: Model, pattern: str = "*", parameters_only: bool = False
-    ) -> None:
-        """w = function(w, those of the other models) for all tensors whose paths fit the pattern (as file names do).
-
-        A mean of weights over time: `mean.zip_map(lambda m, w: 0.999 * m + 0.001 * w, model)`.
-        """
-        states = [other.state_dict() for other in others]
-
-        def values(path: str, tensor: Tensor) -> NDArray[np.generic]:
-            return as_array(function(np.array(tensor.numpy()), *(state[path] for state in states)))
-
-        def renew() -> None:
-            tensors = self.parameters if parameters_only else self.tensors()
-            own = {path: tensor for path, tensor in tensors.items() if fnmatchcase(path, pattern)}
-            missing = {path for state in states for path in own.keys() - state.keys()}
-            if missing:
-                got = f"no {sorted(missing)[0]} in another model"
-                raise FormatError("zip_map", got=got, need="models of the same tensors")
-            renewed = {path: values(path, tensor) for path, tensor in own.items()}
-            report = LoadReport.of(own, renewed)
-            if not report.complete:
-                raise FormatError("zip_map", got=str(report), need="values of the same shapes and kinds")
-            with Shield():
-                for path, array in renewed.items():
-                    own[path].copy_from(array)
-
-        self.exclusively(renew)
 
     def __call__(self, x: Any, *, training: bool = False) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
         """The output for `x`, an array or an eager or traced value, to which gradients flow; see `dynamic_evaluate`."""

@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -270,6 +271,39 @@ class ModelWeights:
 
         self.exclusively(load)
         return report
+
+    def zip_map(
+        self,
+        function: Callable[..., ArrayLike],
+        *others: ModelWeights,
+        pattern: str = "*",
+        parameters_only: bool = False,
+    ) -> None:
+        """w = function(w, those of the other models) for all tensors whose paths fit the pattern (as file names do).
+
+        A mean of weights over time: `mean.zip_map(lambda m, w: 0.999 * m + 0.001 * w, model)`.
+        """
+        states = [other.state_dict() for other in others]
+
+        def values(path: str, tensor: Tensor) -> NDArray[np.generic]:
+            return as_array(function(np.array(tensor.numpy()), *(state[path] for state in states)))
+
+        def renew() -> None:
+            tensors = self.parameters if parameters_only else self.tensors()
+            own = {path: tensor for path, tensor in tensors.items() if fnmatchcase(path, pattern)}
+            missing = {path for state in states for path in own.keys() - state.keys()}
+            if missing:
+                got = f"no {sorted(missing)[0]} in another model"
+                raise FormatError("zip_map", got=got, need="models of the same tensors")
+            renewed = {path: values(path, tensor) for path, tensor in own.items()}
+            report = LoadReport.of(own, renewed)
+            if not report.complete:
+                raise FormatError("zip_map", got=str(report), need="values of the same shapes and kinds")
+            with Shield():
+                for path, array in renewed.items():
+                    own[path].copy_from(array)
+
+        self.exclusively(renew)
 
 
 # What a copy of a model does not take along.

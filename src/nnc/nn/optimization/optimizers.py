@@ -14,7 +14,6 @@ from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.dtype import F64
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
@@ -24,7 +23,6 @@ from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.in_place import update_in_place
 from nnc.nn.optimization.schedules import Constant, RateSchedule
 from nnc.nn.state.layer_state import LayerState
-from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
@@ -104,8 +102,8 @@ class Optimizer(Answering, ABC):
     def init(self, parameters: Tree) -> State:
         """The state before the first update of these parameters: how many updates there were, and zeros for each."""
         state: State = {}
-        for path, parameter in _by_path(parameters).items():
-            state.setdefault("step", _number(parameter, 0.0))
+        for path, parameter in by_path(parameters).items():
+            state.setdefault("step", number_beside(parameter, 0.0))
             optimizer = self.at(path)
             specs = {} if optimizer is None else optimizer.state_specs(parameter.spec)
             state.update((_joined(path, name), _zeros(parameter, spec)) for name, spec in specs.items())
@@ -136,7 +134,13 @@ class Optimizer(Answering, ABC):
         if state is None:
             fix = "state = optimizer.init(parameters)"
             raise ArityError("update", got="no state", need="one beside arrays", fix=fix, origin=caller_origin())
-        olds, slopes = _by_path(parameters), _by_path(gradients)
+        return self._renewed(parameters, gradients, state, rate)
+
+    def _renewed(
+        self, parameters: Tree, gradients: Tree, state: State, rate: float | ArrayOperand | None
+    ) -> tuple[Tree, State]:
+        """(new parameters, new state) of trees."""
+        olds, slopes = by_path(parameters), by_path(gradients)
         states = {path: self._state_of(path) for path in olds}
         if not olds:
             return parameters, state
@@ -168,12 +172,12 @@ class Optimizer(Answering, ABC):
         """The scalar inputs of the command."""
         chosen = self._rate_at(step) if rate is None else rate
         values = {"rate": chosen, "step": step}
-        return [_number(parameter, values[name]) for name in self.operator().scalars]
+        return [number_beside(parameter, values[name]) for name in self.operator().scalars]
 
     def _rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
         """The rate; of a schedule as a part of the program where only a run knows the step."""
         if isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
-            return self.rate.rate_array(cast(step, F64))
+            return self.rate.rate_at(step)
         return self.scalars(int(step) if isinstance(step, Variable) else 1)["rate"]
 
 
@@ -403,7 +407,7 @@ def _schedule(rate: float | RateSchedule) -> RateSchedule:
     return rate if isinstance(rate, RateSchedule) else Constant(rate)
 
 
-def _by_path(tree: Tree) -> dict[str, ArrayOperand]:
+def by_path(tree: Tree) -> dict[str, ArrayOperand]:
     """The leaves as operands, by path."""
     leaves, structure = flatten(tree)
     return dict(zip(structure.paths(), map(as_operand, leaves), strict=True))
@@ -418,7 +422,7 @@ def _zeros(parameter: ArrayOperand, spec: TensorSpec) -> ArrayOperand:
     return parameter.apply(Command(FILL, FillAttrs(0.0, spec)), ())[0]
 
 
-def _number(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
+def number_beside(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
     """A scalar input of an optimizer's command beside this parameter."""
     dtype = steering_dtype(parameter.dtype)
     if isinstance(value, ArrayOperand):

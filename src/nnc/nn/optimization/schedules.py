@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Probability, Rate, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import F64
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.variable import Variable
 from nnc.errors import AttributeValueError
 from nnc.ops.elementwise.integers import remainder
 from nnc.ops.elementwise.pointwise import cast, clamp, cos, floor, where
@@ -25,8 +27,8 @@ from nnc.ops.movement.fill import fill_like
 from nnc.ops.reduction.reduction import reduce_max
 
 __all__ = [
-    "Constant", "Cosine", "CosineRestarts", "Exponential", "Joined", "LinearSchedule", "Milestones", "Polynomial",
-    "RateSchedule", "StepDecay", "Warmup",
+    "Constant", "Cosine", "CosineRestarts", "Exponential", "Joined", "LinearSchedule", "Milestones", "OneCycle",
+    "Polynomial", "RateSchedule", "StepDecay", "Warmup",
 ]  # fmt: skip
 
 # Beyond, not all whole numbers are numbers of f64.
@@ -41,6 +43,14 @@ class RateSchedule(ABC):
     @abstractmethod
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
+
+    def __call__(self, count: int) -> float:
+        """The rate behind `count` updates, as optax and MLX ask for it."""
+        return self.rate(count + 1)
+
+    def rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
+        """The rate of a step that is an operand: a number where it is known, else a part of the program."""
+        return self.rate(int(step)) if isinstance(step, Variable) else self.rate_array(cast(step, F64))
 
     def rate_array(self, step: ArrayOperand) -> ArrayOperand:
         """The same of a scalar of f64; schedules that do not say it are refused in compiled functions."""
@@ -265,6 +275,45 @@ class Warmup(RateSchedule):
 
 @checked
 @dataclass(frozen=True, slots=True)
+class OneCycle(RateSchedule):
+    """A cosine from peak / rise to `peak` in `warm` of the steps, then one to peak / (rise · fall) (Smith 2018).
+
+    Numbers are those of PyTorch's OneCycleLR, whose `div_factor` is `rise` and `final_div_factor` is `fall`.
+    """
+
+    peak: Rate
+    steps: Count
+    warm: Probability = 0.3
+    rise: Positive = 25.0
+    fall: Positive = 1e4
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`."""
+        top, place = self._top(), min(step - 1, max(self.steps - 1, 0))
+        low, last = self.peak / self.rise, self.peak / self.rise / self.fall
+        if place <= top:
+            return _wave(low, self.peak, math.cos(math.pi * (place / top if top > 0.0 else 1.0)))
+        return _wave(self.peak, last, math.cos(math.pi * ((place - top) / (self.steps - 1 - top))))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        top, end = self._top(), max(float(_bounded((self.steps,))[0]) - 1.0, 0.0)
+        low, last = self.peak / self.rise, self.peak / self.rise / self.fall
+        place = clamp(step - 1, None, end)
+        share = place / top if top > 0.0 else fill_like(place, 1.0)
+        rising = (1.0 - cos(share * math.pi)) * (self.peak - low) / 2.0 + low
+        falling = (1.0 - cos((place - top) / (end - top if end > top else 1.0) * math.pi)) * (
+            last - self.peak
+        ) / 2.0 + self.peak
+        return where(place <= top, rising, falling)
+
+    def _top(self) -> float:
+        """The step, from 0, whose rate is the peak."""
+        return max(self.warm * float(min(self.steps, MOST_STEPS)) - 1.0, 0.0)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
 class Joined(RateSchedule):
     """Each schedule for its number of updates, from its own first step on; then `last`."""
 
@@ -287,6 +336,11 @@ class Joined(RateSchedule):
         for (_, schedule), begin, end in reversed([*zip(self.parts, begins, begins[1:], strict=False)]):
             rate = where(step <= end, schedule.rate_array(step - begin), rate)
         return rate
+
+
+def _wave(start: float, end: float, wave: float) -> float:
+    """From start to end while the wave goes from 1 to -1."""
+    return start + (end - start) * (1.0 - wave) / 2.0
 
 
 def _power(base: float, exponent: int) -> float:

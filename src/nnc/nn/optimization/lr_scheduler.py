@@ -1,0 +1,159 @@
+"""Schedules as PyTorch has them: objects that set the rate of an optimizer when they are stepped.
+
+    schedule = optim.lr_scheduler.StepLR(optimizer, step_size=30)
+    for epoch in range(90):
+        …
+        optimizer.step()
+        schedule.step()
+
+A schedule as the rate of an optimizer (`optim.Adam(net.parameters(), lr=nn.Cosine(1e-3, 100))`) needs no steps of its
+own. In a function that is compiled the rate is an input, so a step that sets it makes no other program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
+from nnc.errors import ArgumentError
+from nnc.nn.optimization.schedules import Cosine, CosineRestarts, Milestones, OneCycle, StepDecay
+from nnc.nn.optimization.step_optimizer import StepOptimizer
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.network_names import LAYERS
+
+__all__ = [
+    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
+    "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "StepLR",
+]  # fmt: skip
+
+
+class LRScheduler:
+    """Sets the rate of an optimizer: that of the first update at once, then the next one at each step."""
+
+    @checked
+    def __init__(self, optimizer: StepOptimizer, rate: Callable[[int], float]) -> None:
+        self.optimizer, self.rate, self.last_epoch = optimizer, rate, 0
+        optimizer.lr = rate(0)
+
+    def step(self) -> None:
+        """Set the next rate."""
+        self.last_epoch += 1
+        self.optimizer.lr = self.rate(self.last_epoch)
+
+    def get_last_lr(self) -> list[float]:
+        """The rate that was set last."""
+        return [self.optimizer.lr]
+
+    def state_dict(self) -> dict[str, int]:
+        """How many steps there were."""
+        return {"last_epoch": self.last_epoch}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Go on behind so many steps."""
+        self.last_epoch = int(state_dict["last_epoch"])
+        self.optimizer.lr = self.rate(self.last_epoch)
+
+
+@checked
+def StepLR(optimizer: StepOptimizer, step_size: Count, gamma: Rate = 0.1) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """nn.StepDecay"""
+    return LRScheduler(optimizer, StepDecay(optimizer.lr, step_size, gamma))
+
+
+@checked
+def MultiStepLR(optimizer: StepOptimizer, milestones: Sequence[Count], gamma: Rate = 0.1) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """nn.Milestones"""
+    return LRScheduler(optimizer, Milestones(optimizer.lr, tuple(milestones), gamma))
+
+
+@checked
+def ExponentialLR(optimizer: StepOptimizer, gamma: Rate) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """rate · gamma^steps"""
+    return LRScheduler(optimizer, StepDecay(optimizer.lr, 1, gamma))
+
+
+@checked
+def CosineAnnealingLR(optimizer: StepOptimizer, T_max: Count, eta_min: Rate = 0.0) -> LRScheduler:  # noqa: N802, N803  # as PyTorch calls it
+    """nn.Cosine, which stays at its end (PyTorch's rises again)."""
+    return LRScheduler(optimizer, Cosine(optimizer.lr, T_max, eta_min))
+
+
+@checked
+def CosineAnnealingWarmRestarts(  # noqa: N802  # as PyTorch calls it
+    optimizer: StepOptimizer,
+    T_0: Count,  # noqa: N803  # as PyTorch calls it
+    T_mult: Count = 1,  # noqa: N803  # as PyTorch calls it
+    eta_min: Rate = 0.0,
+) -> LRScheduler:
+    """nn.CosineRestarts"""
+    return LRScheduler(optimizer, CosineRestarts(optimizer.lr, T_0, eta_min, T_mult))
+
+
+@checked
+def LinearLR(  # noqa: N802  # as PyTorch calls it
+    optimizer: StepOptimizer, start_factor: Probability = 1 / 3, end_factor: Probability = 1.0, total_iters: Count = 5
+) -> LRScheduler:
+    """rate · (start + (end - start) · min(steps, total) / total)"""
+    base = optimizer.lr
+    return LRScheduler(
+        optimizer,
+        lambda step: base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters),
+    )
+
+
+@checked
+def OneCycleLR(  # noqa: N802  # as PyTorch calls it
+    optimizer: StepOptimizer,
+    max_lr: Rate,
+    total_steps: Count | None = None,
+    epochs: Count = 1,
+    steps_per_epoch: Count = 1,
+    pct_start: Probability = 0.3,
+    div_factor: Positive = 25.0,
+    final_div_factor: Positive = 1e4,
+) -> LRScheduler:
+    """nn.OneCycle"""
+    steps = total_steps or epochs * steps_per_epoch
+    return LRScheduler(optimizer, OneCycle(max_lr, steps, pct_start, div_factor, final_div_factor))
+
+
+@checked
+def LambdaLR(optimizer: StepOptimizer, lr_lambda: Callable[[int], float]) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """rate · lr_lambda(steps)"""
+    base = optimizer.lr
+    return LRScheduler(optimizer, lambda step: base * float(lr_lambda(step)))
+
+
+class ReduceLROnPlateau:
+    """rate · factor where a figure has not got better for more than `patience` steps, then from the beginning."""
+
+    @checked
+    def __init__(
+        self, optimizer: StepOptimizer, mode: str = "min", factor: Rate = 0.1, patience: Size = 10, min_lr: Rate = 0.0
+    ) -> None:
+        if mode not in ("min", "max"):
+            raise ArgumentError("ReduceLROnPlateau", got=f"mode={mode!r}", need="'min' or 'max'")
+        self.optimizer, self.factor, self.patience, self.min_lr = optimizer, factor, patience, min_lr
+        self._sign = 1.0 if mode == "min" else -1.0
+        self.best, self.num_bad_epochs = float("inf"), 0
+
+    def step(self, metrics: Finite) -> None:
+        """Look at the figure of this epoch; better is by 0.01 % at least, as in PyTorch."""
+        value = self._sign * float(metrics)
+        if value < self.best - 1e-4 * abs(self.best) or self.best == float("inf"):
+            self.best, self.num_bad_epochs = value, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.num_bad_epochs > self.patience:
+            self.optimizer.lr, self.num_bad_epochs = max(self.optimizer.lr * self.factor, self.min_lr), 0
+
+    def get_last_lr(self) -> list[float]:
+        """The rate that was set last."""
+        return [self.optimizer.lr]
+
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown_name("module 'nnc.optim.lr_scheduler'", name, LAYERS, lambda: globals(), "optim.lr_scheduler.")

@@ -1,0 +1,194 @@
+"""Optimizers that hold parameters, or the layer that they were last given, and change them in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.core.values.dtype import F64
+from nnc.core.values.tensor import as_array
+from nnc.dynamic import eager
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.state import current, depends_on
+from nnc.dynamic.traced import active_trace
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, FormatError, UsageError
+from nnc.nn.optimization.chains import OptimizerChain
+from nnc.nn.optimization.in_place import update_in_place
+from nnc.nn.optimization.optimizers import Optimizer, PerParameter
+from nnc.nn.optimization.schedules import RateSchedule
+from nnc.nn.state.layer_state import LayerState, Parameters
+
+ParameterSource: TypeAlias = Parameters | Iterable[Variable]
+
+
+class StepOptimizer:
+    """`step()` changes the parameters by their gradients, `p.grad`; those without one stay as they are.
+
+    Without parameters of its own it serves `update(net, gradients)`, as in MLX. In a function that is compiled its rate
+    is an input: one program serves all rates.
+    """
+
+    def __init__(self, parameters: ParameterSource | None, rule: Optimizer) -> None:
+        self._layer: LayerState | None = None
+        if isinstance(parameters, Parameters):
+            self._layer = parameters.layer
+        elif parameters is not None:
+            self._layer = _Group(parameters)
+        self._rate = eager.tensor(np.float64(0.0), F64)
+        self.rule = rule
+
+    @property
+    def rule(self) -> Optimizer:
+        """The optimizer of `nnc.nn` whose command and options these are."""
+        return self._rule
+
+    @rule.setter
+    def rule(self, rule: Optimizer) -> None:
+        self._rule = rule
+        # What a program depends on: all of it, but for a number that is the rate.
+        number = _number_of(rule)
+        self._kind = rule if number is None else rule.at_rate(0.0)
+        if number is not None:
+            self._rate.become(eager.tensor(np.float64(number), F64))
+
+    def step(self) -> None:
+        """One update."""
+        layer = self._held("step")
+        trained = layer.trainable_parameters()
+        gradients = {path: variable.grad for path, variable in trained.items()}
+        known = {path: gradient for path, gradient in gradients.items() if gradient is not None}
+        update_in_place(self.rule, layer, known, self._rate_here())
+
+    def update(self, model: LayerState, gradients: Mapping[str, ArrayOperand]) -> None:
+        """Give the parameters of a layer or module their new values, by gradients by path."""
+        self._layer = model
+        update_in_place(self.rule, model, gradients, self._rate_here())
+
+    def _rate_here(self) -> ArrayOperand | None:
+        """In a compiled function the rate as an input of its program."""
+        if active_trace() is None:
+            return None
+        depends_on(self, lambda: self._kind)
+        return None if _number_of(self.rule) is None else current(self._rate)
+
+    def _held(self, subject: str) -> LayerState:
+        if self._layer is None:
+            fix = "optim.Adam(net.parameters(), lr=0.001), or optimizer.update(net, gradients)"
+            raise UsageError(subject, got="an optimizer without parameters", need="those that it changes", fix=fix)
+        return self._layer
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, whether or not zeros are asked for."""
+        self._held("zero_grad").zero_grad()
+
+    @property
+    def lr(self) -> float:
+        """The rate; of a schedule that of its next update."""
+        return self.rule.scalars(self._updates() + 1)["rate"]
+
+    @lr.setter
+    def lr(self, rate: float) -> None:
+        if active_trace() is not None:
+            fix = "step the schedule outside, or lr=nn.Cosine(1e-3, 100) of the optimizer"
+            raise UsageError("lr", got="another rate in a function that is compiled", need="one outside", fix=fix)
+        self.rule = self.rule.at_rate(float(rate))
+
+    @property
+    def learning_rate(self) -> Variable:
+        """`lr` as an array, as in MLX."""
+        return eager.tensor(np.float32(self.lr))
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self.lr = rate
+
+    def _updates(self) -> int:
+        step = None if self._layer is None else self._layer.own.optimizer_state.get("step")
+        return 0 if step is None else int(step)
+
+    @property
+    def param_groups(self) -> list[ParameterGroup]:
+        """One group with all parameters, whose `"lr"` may be set."""
+        return [ParameterGroup(self)]
+
+    @property
+    def state(self) -> dict[str, Variable]:
+        """What the optimizer keeps, by path of the parameter and name, and the number of updates under `step`."""
+        return {} if self._layer is None else dict(self._layer.own.optimizer_state)
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Copies of the state; `rate` beside it where that is a number."""
+        values = {name: np.array(value.numpy()) for name, value in self.state.items()}
+        rate = _number_of(self.rule)
+        return values if rate is None else values | {"rate": np.array(rate)}
+
+    def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
+        """Go on with this state, which an optimizer of the same parameters and kind had."""
+        layer = self._held("load_state_dict")
+        own, trained = layer.own, layer.trainable_parameters()
+        given = {name: as_array(value) for name, value in values.items()}
+        rate = given.pop("rate", None)
+        for path in trained:
+            part = self.rule.at(path)
+            own.optimizer_kinds[path] = None if part is None else part.command().op
+            names = {} if part is None or not given else part.state_names()
+            missing = [name for name in names if f"{path}.{name}" not in given]
+            if missing:
+                raise FormatError("state", got=f"no {path}.{missing[0]}", need="the state of each parameter")
+        if not given:
+            own.optimizer_kinds.clear()
+        own.optimizer_state = {name: eager.tensor(value) for name, value in given.items()}
+        if rate is not None and _number_of(self.rule) is not None:
+            self.lr = float(rate)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rule!r})"
+
+
+def _number_of(rule: Optimizer) -> float | None:
+    """The one number that is the rate of all parameters, where there is that."""
+    inner = rule.optimizer if isinstance(rule, OptimizerChain) else rule
+    return None if isinstance(inner, PerParameter) or isinstance(inner.rate, RateSchedule) else inner.rate
+
+
+class ParameterGroup(Mapping[str, object]):
+    """The parameters of an optimizer and its options, as PyTorch has them: `group["lr"] = 0.1` sets the rate."""
+
+    def __init__(self, optimizer: StepOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def __getitem__(self, name: str) -> object:
+        match name:
+            case "params":
+                return list(self._optimizer._held("param_groups").trainable_parameters().values())
+            case "lr":
+                return self._optimizer.lr
+        raise KeyError(name)
+
+    def __setitem__(self, name: str, value: float) -> None:
+        if name != "lr":
+            raise ArgumentError("param_groups", got=repr(name), need="'lr'", fix="a new optimizer of these options")
+        self._optimizer.lr = value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("params", "lr"))
+
+    def __len__(self) -> int:
+        return 2
+
+
+class _Group(LayerState):
+    """Variables without a layer, by their positions."""
+
+    __slots__ = ()
+
+    def __init__(self, parameters: Iterable[Variable]) -> None:
+        for place, variable in enumerate(parameters):
+            if not isinstance(variable, Variable) or not variable.graph.is_leaf(variable):
+                need, fix = "leaf variables", "net.parameters(), after a first call of net(x)"
+                raise ArgumentError("optim", got=f"a {type(variable).__name__}", need=need, fix=fix)
+            self.own.variables[str(place)] = variable

@@ -1,0 +1,99 @@
+"""Rates that are set as PyTorch sets them, and what a compiled step makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import nn
+from nnc.errors import UsageError
+from nnc.nn import optim
+from nnc.nn.optim import StepOptimizer, lr_scheduler
+from nnc.nn.optimization.lr_scheduler import LRScheduler
+
+X = np.ones((4, 3), np.float32)
+
+
+def held(lr: float = 1.0) -> StepOptimizer:
+    net = nn.Linear(3, 2)
+    return optim.SGD(net.parameters(), lr=lr)
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        # torch 2.13: get_last_lr() before each of five steps, from a rate of 1.
+        (lambda o: lr_scheduler.StepLR(o, 2, 0.5), [1.0, 1.0, 0.5, 0.5, 0.25]),
+        (lambda o: lr_scheduler.MultiStepLR(o, [1, 3], 0.5), [1.0, 0.5, 0.5, 0.25, 0.25]),
+        (lambda o: lr_scheduler.ExponentialLR(o, 0.5), [1.0, 0.5, 0.25, 0.125, 0.0625]),
+        (lambda o: lr_scheduler.CosineAnnealingLR(o, 4), [1.0, 0.85355339, 0.5, 0.14644661, 0.0]),
+        (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2), [1.0, 0.5, 1.0, 0.5, 1.0]),
+        (lambda o: lr_scheduler.LinearLR(o, 0.5, total_iters=2), [0.5, 0.75, 1.0, 1.0, 1.0]),
+        (lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)), [1.0, 1 / 2, 1 / 3, 1 / 4, 1 / 5]),
+        (lambda o: lr_scheduler.OneCycleLR(o, 1.0, 5), [0.04, 0.95048463, 0.61126202, 0.18825835, 4e-6]),
+    ],
+)
+def test_rates_are_those_of_pytorch(make: Callable[[StepOptimizer], LRScheduler], wanted: list[float]) -> None:
+    optimizer = held()
+    schedule = make(optimizer)
+    rates = []
+    for _ in range(5):
+        rates.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    np.testing.assert_allclose(rates, wanted, rtol=1e-6, atol=1e-9)
+
+
+def test_a_plateau_lowers_the_rate() -> None:
+    optimizer = held()
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
+    for figure in (1.0, 1.0, 1.0, 0.5, 0.5, 0.5):
+        schedule.step(figure)
+    assert schedule.get_last_lr() == [0.25]
+
+
+def test_a_schedule_goes_on_where_its_state_stood() -> None:
+    schedule = lr_scheduler.StepLR(held(), 2)
+    for _ in range(3):
+        schedule.step()
+    optimizer = held()
+    other = lr_scheduler.StepLR(optimizer, 2)
+    other.load_state_dict(schedule.state_dict())
+    assert optimizer.lr == pytest.approx(0.1)
+
+
+def test_one_compiled_program_serves_all_rates() -> None:
+    weights = []
+    for compiled in (False, True):
+        nnc.seed(0)
+        net = nn.Linear(3, 2)
+        optimizer = optim.Adam(net.parameters(), lr=0.1)
+        schedule = lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+        def step(net: nn.Layer = net, optimizer: StepOptimizer = optimizer) -> nnc.Variable:
+            optimizer.zero_grad()
+            loss = (net(X) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = nnc.compile(step) if compiled else step
+        for _ in range(4):
+            run()
+            schedule.step()
+        weights.append(net.state_dict()["weight"])
+        if compiled:
+            assert run.recorded == 1
+            optimizer.rule = nn.SGD(0.1)
+            run()
+            assert run.recorded == 2
+    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-6)
+
+
+def test_a_rate_set_inside_a_compiled_function_is_refused() -> None:
+    optimizer = held()
+    with pytest.raises(UsageError, match="outside"):
+        nnc.compile(lambda x: setattr(optimizer, "lr", 0.5))(X)
