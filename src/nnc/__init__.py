@@ -43,6 +43,7 @@ where NumPy is not installed nothing is wired and those two still work.
 """
 
 import builtins
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -156,6 +157,20 @@ def _unknown(name: str) -> AttributeError:
         "module 'nnc'", name, forms, __dir__, "nnc."
     )
     return error
+
+
+class _UnknownModules:
+    """Asked for modules that nobody else finds: those of other projects are answered with ours."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        """None, or the error that names ours."""
+        if name.startswith("nnc."):
+            import_module("nnc.vocabulary.modules").refuse(name)
+
+
+if "_UnknownModules" not in [getattr(finder, "__name__", "") for finder in sys.meta_path]:
+    sys.meta_path.append(_UnknownModules)
 
 
 if not TYPE_CHECKING:

@@ -14,12 +14,15 @@ import inspect
 import operator
 import reprlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, FrozenInstanceError
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
+
+# The metadata of an option that came later, and that most have not: texts are as before where it is the default.
+QUIET: Mapping[str, bool] = {"quiet": True}
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -49,7 +52,7 @@ def _made(cls: type[T], frozen: bool, eq: bool, printed: bool, options: dict[str
     if "__init__" not in own:
         methods["__init__"] = _deferred(made, fields, frozen)
     if printed:
-        methods["__repr__"] = _printer([field.name for field in fields if field.repr])
+        methods["__repr__"] = _printer([field for field in fields if field.repr])
     if eq:
         methods |= _comparison([field for field in fields if field.compare], frozen)
     if frozen:
@@ -128,8 +131,16 @@ def _constructor(made: type, fields: tuple[Field[object], ...], frozen: bool) ->
     return constructor
 
 
-def _printer(names: list[str]) -> Callable[[object], str]:
+def told(value: object, field: Field[Any]) -> bool:
+    """Whether a text says what is in a field: of a quiet one only where it is not the default."""
+    return not field.metadata.get("quiet") or getattr(value, field.name) != field.default
+
+
+def _printer(fields: list[Field[Any]]) -> Callable[[object], str]:
+    quiet = any(field.metadata.get("quiet") for field in fields)
+
     def printed(self: object) -> str:
+        names = [field.name for field in fields if not quiet or told(self, field)]
         shown = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
         return f"{type(self).__qualname__}({shown})"
 

@@ -106,6 +106,10 @@ class UnknownNameError(UsageError, AttributeError):
     """A name that is not there, with our form of it where another project has it, or with what is spelt like it."""
 
 
+class UnknownModuleError(UsageError, ModuleNotFoundError):
+    """A module that is not there under another project's name, with where we have what is in it."""
+
+
 class ArityError(UsageError):
     """Wrong number of inputs or outputs."""
 

@@ -97,7 +97,7 @@ def test_copies_and_pickles_are_what_they_were() -> None:
     [
         (lambda: nn.Adam(betas=(0.9, 0.99)), r"Adam: got betas=; need rate, .* Fix: beta1=, beta2="),
         (lambda: nn.Dense(3, kernel_initializer="zeros"), r"Dense: got .* Fix: nn.Initialized"),
-        (lambda: nn.Dense(3, activation="relu"), "Fix: a layer behind it"),
+        (lambda: nn.Convolution1D(3, activation="relu"), "Fix: a layer behind it"),
         (lambda: nn.Model(nn.Dense(2), (3,), optimiser=nn.Adam()), "Fix: optimizer="),
         (lambda: nnc.vmap(abs, in_axis=0), "got in_axis=; .* Fix: in_axes="),
     ],

@@ -52,7 +52,7 @@ from nnc.dynamic.refusals import check_command, check_variables, foreign_operand
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Reduced, Variable
-from nnc.errors import ArgumentError, ArityError, SymbolError
+from nnc.errors import ArgumentError, ArityError, SymbolError, UsageError
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler import Arena
@@ -375,6 +375,21 @@ class DynamicGraph(Uncopied):
         """Let a leaf or a constant hold another tensor: the same object, of which what was computed knows nothing."""
         variable.tensor = variable.root = _contiguous(tensor)
         if variable.place is not None:
+            variable.place = self._leaf_node(variable.tensor, caller_origin())
+            self.hold(variable)
+
+    def train(self, variable: Variable, wanted: bool) -> None:
+        """Let a constant be a leaf, or a leaf a constant: the same object, whose gradient so far is forgotten."""
+        if not wanted and not self.is_leaf(variable):
+            got, fix = "a variable that was computed", "x.detach()"
+            raise UsageError("requires_grad", got=got, need="a leaf or a constant", fix=fix, origin=caller_origin())
+        if wanted and not variable.dtype.is_continuous:
+            got, fix = str(variable.spec), "x.astype(nnc.f32) before"
+            raise UsageError("requires_grad", got=got, need="floating-point elements", fix=fix, origin=caller_origin())
+        variable.grad = None
+        variable.place = None
+        if wanted:
+            variable.tensor = variable.root = _contiguous(variable.tensor)
             variable.place = self._leaf_node(variable.tensor, caller_origin())
             self.hold(variable)
 

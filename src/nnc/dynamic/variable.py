@@ -67,6 +67,9 @@ class Recorder(Protocol):
     def accumulate(self, output: Variable) -> None:
         """Add the gradient of a scalar to those of the leaves that led to it."""
 
+    def train(self, variable: Variable, wanted: bool) -> None:
+        """Let a constant be a leaf, or a leaf a constant."""
+
     def settle(self, variable: Variable, tensor: Tensor) -> None:
         """Let a leaf or a constant hold another tensor."""
 
@@ -150,9 +153,12 @@ class Variable(ArrayOperand):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if value is not self.requires_grad:
-            fix = "layer.freeze(), layer.unfreeze(); x.detach(), nnc.variable(x)"
-            need = "what it was made as"
-            raise UsageError("requires_grad", got=f"{value!r}", need=need, fix=fix, origin=caller_origin())
+            self.graph.train(self, value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set `requires_grad`, and give the variable back."""
+        self.requires_grad = requires_grad
+        return self
 
     @property
     def grad(self) -> ArrayOperand | None:
@@ -232,7 +238,8 @@ class Variable(ArrayOperand):
     def item(self) -> Any:  # noqa: ANN401  # float, int, bool or complex
         """The only element, as a Python number."""
         if self.spec.elements != 1:
-            raise ShapeError("item", got=str(self.spec), need="one element", origin=caller_origin())
+            fix = "x.all() or x.any(); nnc.array_equal(x, y)" if self.spec.dtype.kind == "bool" else ""
+            raise ShapeError("item", got=str(self.spec), need="one element", fix=fix, origin=caller_origin())
         return self.tensor.numpy().item()
 
     def tolist(self) -> object:

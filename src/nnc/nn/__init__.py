@@ -6,6 +6,7 @@ A name is public where its module lists it (`__all__`), or below.
 from typing import TYPE_CHECKING, NoReturn
 
 from nnc.dynamic.transforms.differentiation import value_and_grad as value_and_grad
+from nnc.nn import functional as functional
 from nnc.nn import optim as optim
 from nnc.nn.callbacks.callbacks import *
 from nnc.nn.callbacks.event_files import *
@@ -18,7 +19,6 @@ from nnc.nn.files.checkpoint import read_notes as read_notes
 from nnc.nn.files.checkpoint import read_position as read_position
 from nnc.nn.files.checkpoint import save_checkpoint as save_checkpoint
 from nnc.nn.files.model_spec import load_model as load_model
-from nnc.nn.files.model_spec import save_model as save_model
 from nnc.nn.files.pretrained import HUGGING_FACE as HUGGING_FACE
 from nnc.nn.files.pretrained import NameRule as NameRule
 from nnc.nn.files.pretrained import load_pretrained as load_pretrained
@@ -50,6 +50,8 @@ from nnc.nn.model.evaluation import dynamic_evaluate as dynamic_evaluate
 from nnc.nn.model.figures import Evaluation as Evaluation
 from nnc.nn.model.load_report import LoadReport as LoadReport
 from nnc.nn.model.model import Model as Model
+from nnc.nn.model.model_saving import save_model as save_model
+from nnc.nn.modules.containers import *
 from nnc.nn.modules.linear import *
 from nnc.nn.modules.module import Module as Module
 from nnc.nn.modules.module import Parameter as Parameter

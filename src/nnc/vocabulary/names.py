@@ -15,7 +15,6 @@ ARRAY: Mapping[str, str] = {
     "unsqueeze": "x.expand_dims(0)",
     "dim": "x.ndim",
     "ndimension": "x.ndim",
-    "requires_grad_": "x = nnc.variable(x)",
     "nelement": "x.size",
     "element_size": "x.itemsize",
     "t": "x.T",

@@ -47,6 +47,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "num_embeddings": ("count",),
     "embedding_dim": ("features",),
     "steps": ("transition_steps",),
+    "restore_best_weights": ("restore_best",),
     "scale_factor": ("factor",),
 }
 
@@ -70,6 +71,8 @@ ARGUMENTS: Mapping[str, str] = {
     "stream": "leave it out",
     "precision": "leave it out: kernels compute in the element type",
     "preferred_element_type": "x.astype(dtype) before",
+    "Model.inputs": "a, b = nn.Input((4,)), nn.Input((3,)); nn.Model(nn.Functional((a, b), output))",
+    "Input.name": "leave it out",
     "inputs": "leave it out: what a function uses of layers and optimizers is found",
     "outputs": "leave it out: what a function uses of layers and optimizers is found",
     "stable": "leave it out: sorting is always stable",
@@ -82,6 +85,9 @@ ARGUMENTS: Mapping[str, str] = {
     "input_shape": "nn.Model(layer, shape)",
     "input_dim": "nn.Model(layer, shape)",
     "activation": "a layer behind it: nn.Sequential([nn.Dense(10), nn.ReLU()])",
+    "static_argnums": "leave it out: what is no array is static",
+    "static_argnames": "leave it out: what is no array is static",
+    "donate_argnums": "leave it out: memory is planned",
     "batch_first": "leave it out: the batch is the first axis",
     "padding_mode": "nnc.pad(x, width, mode) before",
     "kernel_initializer": "nn.Initialized(layer, …)",
@@ -109,13 +115,14 @@ def unknown_argument(subject: str, kwargs: Mapping[str, object], names: Collecti
         return None
     given = [name for name in names if name not in ("self", "args", "kwargs")]
     close = get_close_matches(word, given, n=1)
-    fix = next((ours for ours in _ours(word, given) if ours), f"{close[0]}=" if close else "")
+    fix = next((ours for ours in _ours(subject, word, given) if ours), f"{close[0]}=" if close else "")
     return ArgumentError(subject, got=f"{word}=", need=", ".join(given) or "no arguments", fix=fix)
 
 
-def _ours(word: str, names: Collection[str]) -> list[str]:
+def _ours(subject: str, word: str, names: Collection[str]) -> list[str]:
     """What the tables say of it: our word, or the row."""
-    return [f"{name}=" for name in WORDS.get(word, ()) if name in names] + [ARGUMENTS.get(word, "")]
+    rows = [ARGUMENTS.get(f"{subject}.{word}", ""), ARGUMENTS.get(word, "")]
+    return [f"{name}=" for name in WORDS.get(word, ()) if name in names] + rows
 
 
 def parameters_of(function: Callable[..., object]) -> tuple[str, ...]:

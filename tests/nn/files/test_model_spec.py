@@ -15,8 +15,9 @@ from nnc.core.values.dtype import BF16, I32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import FormatError, UsageError
 from nnc.nn.files import checkpoint
-from nnc.nn.files.model_spec import FACT, _parts, _read, _written
+from nnc.nn.files.model_spec import _read
 from nnc.nn.layers.layer import Layer
+from nnc.nn.model.model_saving import FACT, _parts, _written
 from nnc.nn.zoo import NETWORKS, network
 
 

@@ -104,7 +104,7 @@ def test_a_user_s_layer_is_named_like_ours() -> None:
 
 
 def test_layers_stay_plain_values() -> None:
-    assert list(inspect.signature(nn.Dense).parameters) == ["units", "bias"]
+    assert list(inspect.signature(nn.Dense).parameters) == ["units", "bias", "activation"]
     layer = nn.Dense(3)
     for other in (pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer), nn.Dense(3)):
         assert other == layer

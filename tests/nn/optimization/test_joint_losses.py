@@ -14,7 +14,8 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import I32
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, ArityError, DataError, DTypeError, ShapeError, UsageError
-from nnc.nn.files.model_spec import load_model, save_model
+from nnc.nn.files.model_spec import load_model
+from nnc.nn.model.model_saving import save_model
 from nnc.ops.operand import T
 
 RANDOM = np.random.default_rng(0)

@@ -15,12 +15,11 @@ part of that one's program.
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -35,10 +34,11 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.graph import DynamicGraph, default_graph
+from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
 from nnc.dynamic.transforms.batched import active_levels
 from nnc.dynamic.transforms.randomness import next_counter
-from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, spec_of
+from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, names_of, spec_of
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
@@ -240,7 +240,7 @@ class CompiledFunction(Generic[P, R]):
         """Run the function on traced values."""
         trace = FunctionTrace(getattr(self.function, "__name__", "function"))
         leaves, structure = flatten((args, kwargs))
-        names = _names(self.function, structure)
+        names = names_of(self.function, structure)
         traced = [
             trace.input(spec_of(leaf), name) if is_tensor(leaf) else leaf
             for leaf, name in zip(leaves, names, strict=True)
@@ -255,7 +255,7 @@ class CompiledFunction(Generic[P, R]):
         inputs += [value.symbol for _, value in trace.captured.values()]
         # Where random numbers are drawn, each call gives their counter as one more input.
         inputs += [] if trace.counter is None else [trace.counter.symbol]
-        pairs = zip(_names(self.function, structure), leaves, strict=True)
+        pairs = zip(names_of(self.function, structure), leaves, strict=True)
         shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
         made = self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
         made.modes = trace.modes
@@ -323,6 +323,15 @@ class CompiledFunction(Generic[P, R]):
                 options = ProgramOptions(self._arena, self._lock, self.options.backend, self.options.memory_limit)
                 program.call = ProgramCall.taped(source.graph, source.inputs, source.outputs, source.constants, options)
             return program.call
+
+    if not TYPE_CHECKING:
+        # A type checker goes by what there is.
+        def __getattr__(self, name: str) -> object:
+            """Of a layer or module that was compiled: parameters, state_dict, train, …"""
+            function = vars(self).get("function")
+            if name.startswith("_") or not isinstance(function, HasParameters):
+                raise AttributeError(f"compile() has no {name!r}")
+            return getattr(function, name)
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
@@ -393,18 +402,6 @@ def _modes_of(programs: Iterable[_Recorded]) -> dict[Signature, tuple[Mode, ...]
 
 def _nbytes(program: _Recorded) -> int:
     return program.compiled.memory().program
-
-
-def _names(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
-    """For each leaf of (args, kwargs) the parameter it comes from, and its place in that."""
-    try:
-        parameters = [*inspect.signature(function).parameters]
-    except (TypeError, ValueError):
-        parameters = []
-    for path in structure.paths():
-        kind, first, *rest = path.split(".")
-        place = int(first) if kind == "0" else -1
-        yield ".".join([parameters[place] if 0 <= place < len(parameters) else first, *rest])
 
 
 def _result(trace: FunctionTrace, value: Tree) -> Tree:

@@ -87,6 +87,8 @@ def _by_parameters(owner: object, function: Function, has_aux: bool) -> Function
     @wraps(function)
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
         world = _world("grad", ())
+        # A model has leaves from here on.
+        owner.trainable_parameters()
         with world.entered():
             result = function(*args, **kwargs)
             value, aux = result if has_aux else (result, None)

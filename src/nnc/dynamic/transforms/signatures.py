@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import TracedValue, is_array
-from nnc.dynamic.tree import Tree
+from nnc.dynamic.tree import Structure, Tree
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
 
@@ -87,3 +88,15 @@ def kind_of(leaf: object) -> Hashable:
             origin=caller_origin(),
         ) from None
     return (type(leaf), value)
+
+
+def names_of(function: Callable[..., Any], structure: Structure) -> Iterator[str]:
+    """For each leaf of (args, kwargs) the parameter it comes from, and its place in that."""
+    try:
+        parameters = [*inspect.signature(function).parameters]
+    except (TypeError, ValueError):
+        parameters = []
+    for path in structure.paths():
+        kind, first, *rest = path.split(".")
+        place = int(first) if kind == "0" else -1
+        yield ".".join([parameters[place] if 0 <= place < len(parameters) else first, *rest])

@@ -19,9 +19,9 @@ from nnc.language.architectures.stored import StoredDecoder, StoredTensors
 from nnc.language.architectures.tensor_names import pieces_of
 from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSource, WeightSource
 from nnc.language.gguf import GgufFile, read_gguf
-from nnc.nn.files.files import stored_tensors
 from nnc.nn.layers.layer import UpTo
 from nnc.nn.model.model import Model
+from nnc.nn.state.tensor_files import stored_tensors
 
 CONFIG = "config.json"
 MOST_CONFIG_BYTES = 1 << 22

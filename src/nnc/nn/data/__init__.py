@@ -17,6 +17,7 @@ from nnc.nn.data.data_sets import DATA_SETS, load
 from nnc.nn.data.digits import load_digits
 from nnc.nn.data.frame import DataFrame
 from nnc.nn.data.images import Augmentation, Brightness, Crop, Flip, ImageFolder, Normalized, read_image
+from nnc.nn.data.loader import DataLoader, Dataset, Subset, TensorDataset, random_split
 from nnc.nn.data.table import TableColumn, TableScheme, read_inputs, read_table
 
 __all__ = [
@@ -29,16 +30,21 @@ __all__ = [
     "Brightness",
     "Crop",
     "DataFrame",
+    "DataLoader",
     "DataSet",
+    "Dataset",
     "Examples",
     "Flip",
     "ImageFolder",
     "Normalized",
     "Split",
+    "Subset",
     "TableColumn",
     "TableScheme",
+    "TensorDataset",
     "load",
     "load_digits",
+    "random_split",
     "read_image",
     "read_inputs",
     "read_table",

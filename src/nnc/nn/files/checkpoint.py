@@ -21,7 +21,7 @@ from types import FunctionType
 from typing import Any, cast
 
 from nnc.arguments import Count, checked
-from nnc.classes import dataclass
+from nnc.classes import dataclass, told
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import DType
 from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors
@@ -195,7 +195,8 @@ def text_of(value: object) -> str:
         case Mapping():
             fields = [(text_of(key), part) for key, part in value.items()]
         case _ if is_dataclass(value):
-            fields = [(field.name, getattr(value, field.name)) for field in dataclass_fields(value) if field.repr]
+            own = [field for field in dataclass_fields(value) if field.repr and told(value, field)]
+            fields = [(field.name, getattr(value, field.name)) for field in own]
         case _ if type(value).__repr__ is object.__repr__:
             fields = sorted(getattr(value, "__dict__", {}).items())
         case _:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.errors import FormatError, UsageError
-from nnc.nn.files.files import stored_tensors
 from nnc.nn.files.torch_names import load_torch_state_dict
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model
+from nnc.nn.state.tensor_files import stored_tensors
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ class ReLU(Activation, of=relu): ...     a row: a function without options is a 
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, Self
+from collections.abc import Mapping
+from dataclasses import field
+from typing import ClassVar, Literal, Protocol, Self, TypeAlias
 
 from nnc.arguments import Finite, checked
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.errors import ShapeError
 from nnc.nn.layers.embedding import broadcast_rows
 from nnc.nn.layers.initializers import constant
@@ -34,6 +36,7 @@ from nnc.ops import (
     subtract,
     swish,
     tanh,
+    transpose,
 )
 
 __all__ = [
@@ -104,13 +107,20 @@ class GELU(Activation, of=gelu):
     """
 
 
-class Softmax(Activation, of=softmax):
-    """y = e^x / sum e^x over the last axis.
+@checked
+@dataclass(frozen=True, slots=True)
+class Softmax(Layer):
+    """y = e^x / sum e^x over the axis, the last one unless given.
 
     >>> nn.Softmax()([[2.0]])
     Variable(f32[1, 1], constant)
     [[1.]]
     """
+
+    axis: int = field(default=-1, metadata=QUIET)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return _along(softmax, x, self.axis)
 
 
 class GELUTanh(Activation, of=gelu_tanh):
@@ -272,13 +282,20 @@ class Softsign(Layer):
         return divide(x, affine(abs(x), 1.0, 1.0))
 
 
-class LogSoftmax(Activation, of=log_softmax):
-    """y = x - ln sum e^x over the last axis.
+@checked
+@dataclass(frozen=True, slots=True)
+class LogSoftmax(Layer):
+    """y = x - ln sum e^x over the axis, the last one unless given.
 
     >>> nn.LogSoftmax()([[2.0]])
     Variable(f32[1, 1], constant)
     [[0.]]
     """
+
+    axis: int = field(default=-1, metadata=QUIET)
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return _along(log_softmax, x, self.axis)
 
 
 @checked
@@ -295,3 +312,48 @@ class GLU(Layer):
         if x.shape[-1] % 2:
             raise ShapeError("GLU", got=str(x.spec), need="an even number of features")
         return multiply(slice_axis(x, axis, 0, half), sigmoid(slice_axis(x, axis, half, 2 * half)))
+
+
+def _along(function: OperandFunction, x: T, axis: int) -> T:
+    """A function of the last axis along another one."""
+    rank = x.spec.rank
+    if not -rank <= axis < rank:
+        raise ShapeError("Softmax", got=f"axis={axis} of {x.spec}", need=f"an axis from {-rank} to {rank - 1}")
+    if axis in (-1, rank - 1):
+        return function(x)
+    order = [*range(rank)]
+    order[axis], order[-1] = order[-1], order[axis]
+    return transpose(function(transpose(x, tuple(order))), tuple(order))
+
+
+# ---- by name, as an option of layers: nn.Dense(32, activation="relu")
+
+ActivationName: TypeAlias = Literal[
+    "elu", "gelu", "leaky_relu", "linear", "log_softmax", "relu", "selu", "sigmoid", "silu", "softmax", "softplus",
+    "swish", "tanh",
+]  # fmt: skip
+
+FUNCTIONS: Mapping[str, OperandFunction] = {
+    "elu": elu,
+    "gelu": gelu,
+    "leaky_relu": leaky_relu,
+    "log_softmax": log_softmax,
+    "relu": relu,
+    "selu": selu,
+    "sigmoid": sigmoid,
+    "silu": swish,
+    "softmax": softmax,
+    "softplus": softplus,
+    "swish": swish,
+    "tanh": tanh,
+}
+
+
+def no_activation() -> ActivationName | None:
+    """The field of a layer that has an activation as an option, and none unless it is given."""
+    return field(default=None, metadata=QUIET)
+
+
+def activated(x: T, name: ActivationName | None) -> T:
+    """The activation of that name; nothing for none and for "linear"."""
+    return x if name is None or name == "linear" else FUNCTIONS[name](x)

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from nnc.arguments import Count, Size, checked
 from nnc.classes import dataclass
+from nnc.nn.layers.activation import ActivationName, activated, no_activation
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T, require_rank
 from nnc.ops import Window, convolution, reshape, window_of
@@ -35,6 +36,7 @@ class Convolution(Layer):
     dilation: Count = 1
     groups: Count = 1
     bias: bool = True
+    activation: ActivationName | None = no_activation()
 
     def build(self, scope: Scope[T], x: T) -> T:
         require_rank("Convolution", x, 4, "batch, height, width, channels")
@@ -42,7 +44,7 @@ class Convolution(Layer):
         shape = (self.kernel, self.kernel, x.shape[-1] // self.groups, self.filters)
         weight = scope.parameter("weight", shape, x, he_uniform)
         bias = scope.parameter("bias", (self.filters,), x, zeros) if self.bias else None
-        return convolution(x, weight, bias, window=window, groups=self.groups)
+        return activated(convolution(x, weight, bias, window=window, groups=self.groups), self.activation)
 
 
 @checked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.errors import ShapeError
+from nnc.nn.layers.activation import ActivationName, activated, no_activation
 from nnc.nn.layers.initializers import he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import gemm
@@ -15,7 +16,7 @@ __all__ = ["Dense"]
 @checked
 @dataclass(frozen=True, slots=True)
 class Dense(Layer):
-    """Fully connected layer of `units` outputs.
+    """Fully connected layer of `units` outputs, and an activation of them where one is named.
 
     >>> nn.Dense(4)(nnc.ones((2, 3))).shape
     (2, 4)
@@ -23,6 +24,7 @@ class Dense(Layer):
 
     units: Count
     bias: bool = True
+    activation: ActivationName | None = no_activation()
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to the last axis of `x`."""
@@ -30,4 +32,4 @@ class Dense(Layer):
             raise ShapeError("Dense", got=str(x.spec), need="at least two dimensions [batch, features]")
         weight = scope.parameter("weight", (x.shape[-1], self.units), x, he_uniform)
         bias = scope.parameter("bias", (self.units,), x, zeros) if self.bias else None
-        return scope.adapt(scope, x, gemm(x, weight, bias))
+        return activated(scope.adapt(scope, x, gemm(x, weight, bias)), self.activation)

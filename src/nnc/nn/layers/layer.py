@@ -20,7 +20,8 @@ from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.frames import called_inside
-from nnc.nn.state.layer_state import LayerState, building, is_building, own_scope
+from nnc.nn.state.layer_state import LayerState, building, is_building
+from nnc.nn.state.own_scope import own_scope
 from nnc.nn.state.scope import ParameterSpec as ParameterSpec
 from nnc.nn.state.scope import Randomness as Randomness
 from nnc.nn.state.scope import Ranks as Ranks
@@ -50,6 +51,7 @@ class UpTo:
     most: Count
 
 
+@checked
 @dataclass(frozen=True, slots=True, eq=False)
 class Input:
     """An input of a model: the shape of an example, and the element type (the model's where there is none).
@@ -131,8 +133,16 @@ class Layer(Answering, LayerState, ABC):
         # A dataclass with slots is made twice, the second time of what the first one has.
         for name, way in (("build", _in_scope), ("build_many", _in_scope), ("__init__", _with_origin)):
             method = cls.__dict__.get(name)
+            if name == "build" and method is not None and _is_of_keras(method):
+                need, fix = "build(self, scope, x), what a layer computes", "class Mine(nn.Module) with nn.Parameter(…)"
+                raise ArgumentError(cls.__name__, got="build(self, input_shape)", need=need, fix=fix)
             if method is not None and not hasattr(method, "__wrapped__"):
                 setattr(cls, name, way(method))
+
+
+def _is_of_keras(build: Callable[..., object]) -> bool:
+    """Whether it takes a shape alone, as Keras' layers have it."""
+    return not hasattr(build, "__wrapped__") and build.__code__.co_argcount == 2
 
 
 def _with_origin(initialize: Callable[..., None]) -> Callable[..., None]:
@@ -156,9 +166,13 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
             inside, own = scope.path or kind, scope.entered(scope, self)
             with reopened(f"{scope.outside}{inside}." if inside else scope.outside), _standing_for(self), building():
                 given = own.owned(type(self).__name__)
+                # A layer of several inputs is built by `build_many`, which `build` calls: hooks are for the inner one.
+                if whole and build.__name__ == "build":
+                    return build(self, self.restricted(given), x)
+                x = self.given(x)
                 outputs = build(self, self.restricted(given), x)
-            # A layer of several inputs is built by `build_many`, which `build` calls.
-            return outputs if whole and build.__name__ == "build" else self.hooked(x, outputs)
+            hooked: V = self.hooked(x, outputs)
+            return hooked
         except UsageError as error:
             error.place = error.place or place
             error.origin = error.origin or getattr(self, "_origin", "")

@@ -11,20 +11,30 @@ from typing import Any
 
 from nnc.core.precautions.forking import fork_safe_lock
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.state import current, parameter_over
+from nnc.dynamic.traced import active_trace
 from nnc.dynamic.transforms.compilation import CompiledFunction
 from nnc.dynamic.transforms.randomness import counter_of_a_call
+from nnc.dynamic.variable import Variable
+from nnc.errors import UsageError
 from nnc.nn.model.model_weights import ModelWeights
+from nnc.nn.optimization.in_place import ParameterRule, update_in_place
+from nnc.nn.state.layer_state import LayerState
 
 # `Any`: arrays and operands of all kinds.
 Evaluation = CompiledFunction[[Mapping[str, Any], Any, Any, bool], tuple[Any, dict[str, Any]]]
 
 _EVALUATIONS: weakref.WeakKeyDictionary[ModelWeights, Evaluation] = weakref.WeakKeyDictionary()
+_LEAVES: weakref.WeakKeyDictionary[ModelWeights, dict[str, Variable]] = weakref.WeakKeyDictionary()
+_FOLLOWERS: weakref.WeakKeyDictionary[ModelWeights, _ModelParameters] = weakref.WeakKeyDictionary()
 _LOCK = fork_safe_lock()
 
 
 def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None, training: bool) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
     """The model's outputs for `x`, by its own tensors or others by path."""
-    given = dict(model.tensors() if tensors is None else tensors)
+    given: dict[str, Any] = dict(model.tensors() if tensors is None else tensors)
+    if tensors is None and model in _LEAVES:
+        given |= {path: current(leaf) for path, leaf in leaves_of(model).items()}
     y, renewed = _evaluation(model)(given, x, counter_of_a_call(), training)
 
     def renew() -> None:
@@ -34,6 +44,38 @@ def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None
     if renewed and all(isinstance(value, ArrayOperand) for value in renewed.values()):
         model.between_updates("dynamic_evaluate", renew)
     return y
+
+
+def leaves_of(model: ModelWeights) -> dict[str, Variable]:
+    """A leaf over the memory of each parameter, to which gradients of `model(x)` flow from the first time on."""
+    with _LOCK:
+        leaves = _LEAVES.setdefault(model, {})
+        for path, tensor in model.parameters.items():
+            if path not in leaves or leaves[path].tensor is not tensor:
+                leaves[path] = parameter_over(tensor)
+        return {path: leaves[path] for path in model.parameters}
+
+
+class _ModelParameters(LayerState):
+    """The leaves of a model as an optimizer takes them, with its state."""
+
+    __slots__ = ()
+
+
+def follow(model: ModelWeights, rule: ParameterRule, gradients: Mapping[str, ArrayOperand], rate: Any) -> None:  # noqa: ANN401  # a number or an operand
+    """One update of the model's parameters by gradients by path; the optimizer's state is kept for such updates."""
+    if active_trace() is not None:
+        fix = "model.train_on_batch(x, y), or the layer itself in the place of the model"
+        raise UsageError("update", got="a model in a function that is compiled", need="a layer", fix=fix)
+    holder = _FOLLOWERS.setdefault(model, _ModelParameters())
+    holder.own.variables = {path: parameter_over(leaf.tensor) for path, leaf in leaves_of(model).items()}
+    update_in_place(rule, holder, gradients, rate)
+
+    def renew() -> None:
+        for path, leaf in holder.own.variables.items():
+            model.parameters[path].copy_from(leaf.numpy())
+
+    model.between_updates("update", renew)
 
 
 def _evaluation(model: ModelWeights) -> Evaluation:

@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.values.dtype import F32, DType
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, DataError
 from nnc.nn.inference.frozen_generation import FrozenGeneration, freeze_generation
 from nnc.nn.inference.frozen_step import FrozenWeights
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_of
-from nnc.nn.model.eager_model import eager_outputs
+from nnc.nn.model.eager_model import eager_outputs, follow, leaves_of
 from nnc.nn.model.figures import Evaluation
+from nnc.nn.model.model_saving import save_model
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import LayerSummary, summarize
@@ -109,7 +112,7 @@ class Model(ModelUpdates, Answering):
 
     def __init__(
         self,
-        layer: Layer,
+        layer: Layer | None = None,
         input_shape: Iterable[int | UpTo | Input] | None = None,
         *,
         loss: LossChoice | None = None,
@@ -132,6 +135,9 @@ class Model(ModelUpdates, Answering):
         mesh: Mesh | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
+        if layer is None:
+            fix = "class Net(nn.Module), then nn.Model(Net(), shape)"
+            raise ArityError("Model", got="no layer", need="the layer that it trains", fix=fix)
         input_dtype = dtype if input_dtype is None else input_dtype
         if isinstance(optimizer, OptimizerChain):
             optimizer, norm, value = optimizer.for_models()
@@ -225,9 +231,21 @@ class Model(ModelUpdates, Answering):
         with self._programs.making:
             self.exclusively(change)
 
+    def save(self, path: Path | str) -> None:
+        """Write what the model is made of and its tensors; `nnc.nn.load_model(path)` gives the model again."""
+        save_model(path, self)
+
     def __call__(self, x: Any, *, training: bool = False) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
         """The output for `x`, an array or an eager or traced value, to which gradients flow; see `dynamic_evaluate`."""
         return eager_outputs(self, x, None, training)
+
+    def trainable_parameters(self) -> dict[str, Variable]:
+        """A leaf for each parameter by path, over its memory: what `value_and_grad(model, loss)` goes by."""
+        return leaves_of(self)
+
+    def follow(self, rule: Optimizer, gradients: Mapping[str, ArrayOperand], rate: float | ArrayOperand | None) -> None:
+        """One update by gradients by path, as `rule.update(model, gradients)` has it."""
+        follow(self, rule, gradients, rate)
 
     def summary(self) -> tuple[LayerSummary, ...]:
         """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""

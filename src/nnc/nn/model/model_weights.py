@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Generic, Self, TypeVar, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import explained_as
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import I64
+from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import FormatError, UsageError
@@ -24,7 +26,8 @@ from nnc.nn.optimization.interruption import UpdateMark
 from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.optimization.losses import Loss
-from nnc.nn.state.layer_state import LayerPaths
+from nnc.nn.state.own_scope import LayerPaths
+from nnc.nn.state.tensor_files import stored_tensors
 from nnc.nn.steps.keys import StepKind
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_tensors import ModelTensors
@@ -271,6 +274,15 @@ class ModelWeights:
 
         self.exclusively(load)
         return report
+
+    def save_weights(self, path: Path | str) -> None:
+        """Write parameters and statistics by path into a safetensors file, as `nnc.save(path, model)` does."""
+        self.between_updates("save_weights", lambda: save_tensors(path, self.tensors()))
+
+    def load_weights(self, path: Path | str, *, strict: bool = True) -> LoadReport:
+        """Set parameters and statistics to those of a file, as `load_state_dict` does."""
+        stored = stored_tensors(path, mapped=True)
+        return self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
 
     def zip_map(
         self,

@@ -14,23 +14,28 @@ module is a layer of.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextvars import ContextVar
+from types import NoneType
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, parameter_over
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
-from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
+from nnc.nn.layers.layer import MultiLayer, Scope, T
 from nnc.nn.state.frames import in_training, path_below, renewed_in_frame, running, value_of
 from nnc.nn.state.layer_state import LayerState
 
 # What other libraries call the function of a module.
 FORWARD = ("__call__", "call")
+# What stands in the arguments of a call as it is.
+STATIC = (str, bytes, bool, NoneType)
 
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
@@ -68,17 +73,31 @@ class Module(MultiLayer):
             if name in vars(cls) and "forward" not in vars(cls):
                 cls.forward = vars(cls)[name]  # type: ignore[method-assign]  # of the subclass
                 if name == "__call__":
-                    cls.__call__ = Layer.__call__  # type: ignore[method-assign]  # which calls `forward`
+                    cls.__call__ = Module.__call__  # type: ignore[method-assign]  # which calls `forward`
 
     def forward(self, *inputs: Any, **options: Any) -> Any:  # noqa: ANN401  # operands of all kinds
         """What the module gives for its inputs: an operand, or a tuple of several."""
         kind = type(self).__name__
         raise UsageError(kind, got="a module without forward", need="its function", fix="def forward(self, x): …")
 
+    def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:  # noqa: ANN401  # of all kinds
+        """As layers are called; `forward` also gets arguments by name, and what is no array as it is: texts, None."""
+        places = [place for place, value in enumerate(values) if not isinstance(value, STATIC)]
+        named = [key for key, value in options.items() if not isinstance(value, (*STATIC, int, float))]
+        if len(places) == len(values) and not options:
+            return super().__call__(*values, name=name)
+        token = _GIVEN.set(_Given(self, values, tuple(places), options, tuple(named)))
+        try:
+            arrays = [*(values[place] for place in places), *(options[key] for key in named)]
+            return super().__call__(*arrays, name=name)
+        finally:
+            _GIVEN.reset(token)
+
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Run `forward` on the inputs, with layers and parameters of the scope."""
+        given_to = _GIVEN.get()
         with running(self, scope, inputs) as (frame, values):
-            given = self.forward(*values)
+            given = self.forward(*values) if given_to is None else given_to.run(self, values)
             outputs = tuple(given) if isinstance(given, tuple | list) else (given,)
             return tuple(frame.operand(self, value) for value in outputs)
 
@@ -133,6 +152,33 @@ class Module(MultiLayer):
         layers = [f"{name}={layer!r}" for name, layer in self.named_children().items()]
         tensors = [f"{name}={variable.spec}" for name, variable in self.own.variables.items()]
         return f"{type(self).__name__}({', '.join([*layers, *tensors])})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Given:
+    """What a module was called with: where its arrays stand, and everything else as it is."""
+
+    module: Module
+    values: tuple[Any, ...]
+    places: tuple[int, ...]
+    options: dict[str, Any]
+    named: tuple[str, ...]
+
+    def run(self, module: Module, arrays: tuple[Any, ...]) -> Any:  # noqa: ANN401  # what `forward` gives
+        """`forward` with the operands in the places of the arrays; of another module with these alone."""
+        if module is not self.module:
+            return module.forward(*arrays)
+        values, token = list(self.values), _GIVEN.set(None)
+        for place, array in zip(self.places, arrays, strict=False):
+            values[place] = array
+        behind = arrays[len(self.places) :]
+        try:
+            return module.forward(*values, **{**self.options, **dict(zip(self.named, behind, strict=True))})
+        finally:
+            _GIVEN.reset(token)
+
+
+_GIVEN: ContextVar[_Given | None] = ContextVar("given", default=None)
 
 
 def _layers(path: str, value: object) -> Iterator[tuple[str, LayerState]]:

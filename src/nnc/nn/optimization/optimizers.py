@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeAlias, overload
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, overload, runtime_checkable
 
 from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
@@ -38,6 +38,15 @@ __all__ = [
 
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.
 State: TypeAlias = dict[str, ArrayOperand]
+
+
+@runtime_checkable
+class HasFollowed(Protocol):
+    """A model, seen from below: its parameters follow gradients."""
+
+    def follow(self, rule: Optimizer, gradients: Mapping[str, ArrayOperand], rate: float | ArrayOperand | None) -> None:
+        """One update."""
+        ...
 
 
 class Optimizer(Answering, ABC):
@@ -110,7 +119,9 @@ class Optimizer(Answering, ABC):
         return state
 
     @overload
-    def update(self, parameters: LayerState, gradients: Tree, *, rate: float | ArrayOperand | None = ...) -> None: ...
+    def update(
+        self, parameters: LayerState | HasFollowed, gradients: Tree, *, rate: float | ArrayOperand | None = ...
+    ) -> None: ...
     @overload
     def update(
         self, parameters: Tree, gradients: Tree, state: State, *, rate: float | ArrayOperand | None = ...
@@ -130,6 +141,9 @@ class Optimizer(Answering, ABC):
         """
         if isinstance(parameters, LayerState):
             update_in_place(self, parameters, gradients, rate)
+            return None
+        if isinstance(parameters, HasFollowed):
+            parameters.follow(self, gradients, rate)
             return None
         if state is None:
             fix = "state = optimizer.init(parameters)"

@@ -20,7 +20,8 @@ from nnc.dynamic.state import current
 from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
-from nnc.nn.state.layer_state import Content, CopyOf, LayerState, joined, operand_of
+from nnc.nn.state.layer_state import LayerState, joined
+from nnc.nn.state.own_scope import Content, CopyOf, operand_of
 from nnc.nn.state.scope import Scope
 from nnc.symbolic import Symbol
 

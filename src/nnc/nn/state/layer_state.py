@@ -15,26 +15,26 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
-from nnc.classes import dataclass
-from nnc.core.values.dtype import F32, I64, dtype_of
-from nnc.core.values.tensor import Tensor, as_array
+from nnc.core.values.serialize import save_tensors
+from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
-from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.state import assign, constant_of, current, depends_on, parameter_over
-from nnc.dynamic.transforms.randomness import counter_of_a_call, next_counter
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, FormatError, UsageError
-from nnc.nn.state.generators import generator_for
-from nnc.nn.state.scope import ParameterSpec, Randomness, Scope
+from nnc.errors import ArgumentError, FormatError
+from nnc.nn.state.scope import Scope
+from nnc.nn.state.tensor_files import stored_tensors
 
 # Hooks get the layer, its inputs, and its outputs, and give other outputs or None.
 Hook = Callable[[Any, Any, Any], Any]
+# Those before it get the layer and its inputs, and give other inputs or None.
+InputHook = Callable[[Any, Any], Any]
+H = TypeVar("H")
 _BUILDING: ContextVar[bool] = ContextVar("building", default=False)
 
 
@@ -64,21 +64,22 @@ class OwnTensors:
         self.training = True
         self.frozen = False
         self.hooks: list[Hook] = []
+        self.pre_hooks: list[InputHook] = []
         # What an optimizer keeps for all parameters of this layer and of those below it (`Optimizer.update`).
         self.optimizer_state: dict[str, Variable] = {}
         self.optimizer_kinds: dict[str, object] = {}
         # Values that the first call will find, by path.
         self.pending: dict[str, NDArray[np.generic]] = {}
 
-    def mode(self) -> tuple[bool, bool]:
+    def mode(self) -> tuple[bool, bool, tuple[bool, ...]]:
         """What a compiled program depends on beside values."""
-        return self.training, self.frozen
+        return self.training, self.frozen, tuple([value.place is None for value in self.variables.values()])
 
 
-class HookHandle:
+class HookHandle(Generic[H]):
     """A hook that can be taken away again."""
 
-    def __init__(self, hooks: list[Hook], hook: Hook) -> None:
+    def __init__(self, hooks: list[H], hook: H) -> None:
         self._hooks, self._hook = hooks, hook
 
     def remove(self) -> None:
@@ -149,6 +150,7 @@ class LayerState:
             for path, layer in self.named_modules()
             if not layer.own.frozen
             for name, variable in layer.own.variables.items()
+            if variable.place is not None
         }
 
     def named_buffers(self) -> list[tuple[str, Variable]]:
@@ -186,6 +188,20 @@ class LayerState:
         self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
         for path in known.keys() & arrays.keys() - set(unfit):
             known[path].become(eager.tensor(arrays[path], known[path].dtype))
+
+    def save(self, path: Path | str) -> None:
+        """Write parameters and statistics by path into a safetensors file; the old one stays until this is whole."""
+        save_tensors(path, {name: variable.tensor for name, variable in self._tensors().items()})
+
+    def load(self, path: Path | str, *, strict: bool = True) -> Self:
+        """Set parameters and statistics to those of a file, as `load_state_dict` does; gives the layer back."""
+        stored = stored_tensors(path, mapped=True)
+        self.load_state_dict({name: np.array(entry.numpy()) for name, entry in stored.items()}, strict=strict)
+        return self
+
+    # The words of MLX and Keras for both.
+    save_weights = save
+    load_weights = load
 
     def train(self, mode: bool = True) -> Self:
         """Calls are those of training: layers drop and draw, and normalize by the batch. Layers begin so."""
@@ -235,12 +251,29 @@ class LayerState:
         for variable in self.parameters():
             variable.grad = None
 
-    def register_forward_hook(self, hook: Hook) -> HookHandle:
+    def register_forward_pre_hook(self, hook: InputHook) -> HookHandle[InputHook]:
+        """Call `hook(layer, inputs)` before the layer is applied; what it gives takes the inputs' place."""
+        self.own.pre_hooks.append(hook)
+        return HookHandle(self.own.pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Hook) -> HookHandle[Hook]:
         """Call `hook(layer, inputs, outputs)` whenever the layer is applied; what it gives takes the outputs' place."""
         self.own.hooks.append(hook)
         return HookHandle(self.own.hooks, hook)
 
     # ---- for `Layer`
+
+    def given(self, x: Any) -> Any:  # noqa: ANN401  # of any world
+        """The inputs as hooks leave them, which get one input as it is and several as a tuple."""
+        own: OwnTensors | None = getattr(self, "_own", None)
+        if own is None or not own.pre_hooks:
+            return x
+        single = isinstance(x, tuple) and len(x) == 1
+        for hook in tuple(own.pre_hooks):
+            other = hook(self, x[0] if single else x)
+            if other is not None:
+                x = (other,) if single and not isinstance(other, tuple) else other
+        return x
 
     def hooked(self, x: Any, outputs: Any) -> Any:  # noqa: ANN401  # of any world
         """The outputs as hooks leave them, which get one output as it is and several as a tuple."""
@@ -281,141 +314,6 @@ class Parameters:
     def named(self) -> dict[str, Variable]:
         """Those that are trained, by path."""
         return self.layer.trainable_parameters()
-
-
-class LayerPaths:
-    """The layers that a build goes through, by path."""
-
-    def __init__(self, root: LayerState) -> None:
-        self.root = root
-        self.layers: dict[str, LayerState] = {"": root}
-
-    def enter(self, path: str, layer: object) -> bool:
-        """Remember a layer, unless one that is being built made it: then it is a part of that."""
-        if not isinstance(layer, LayerState) or getattr(layer, "_inner", False):
-            return False
-        if layer is not self.root:
-            self.layers[path] = layer
-        return True
-
-    def owner(self, path: str) -> tuple[LayerState, str]:
-        """The nearest layer at or above a path, and the path seen from there."""
-        place, below = path, ""
-        while place not in self.layers:
-            place, _, last = place.rpartition(".")
-            below = joined(last, below)
-        return self.layers[place], below
-
-    def start(self, parameter: ParameterSpec) -> ParameterSpec:
-        """The parameter or statistic, which begins as what its layer has of it, where there is that."""
-        owner, name = self.owner(parameter.path)
-        own: OwnTensors | None = getattr(owner, "_own", None)
-        known = None if own is None else own.variables.get(name, own.statistics.get(name))
-        if known is not None and known.spec.shape == parameter.spec.shape:
-            return replace(parameter, initializer=CopyOf(known))
-        root: OwnTensors | None = getattr(self.root, "_own", None)
-        if root is not None and parameter.path in root.pending:
-            return replace(parameter, initializer=Content(root.pending[parameter.path]))
-        return parameter
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CopyOf:
-    """An initializer: what a variable holds when it is asked."""
-
-    variable: Variable
-
-    def __call__(self, generator: np.random.Generator, values: NDArray[np.generic]) -> None:
-        """Write it."""
-        values[...] = self.variable.numpy()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Content:
-    """An initializer: these values."""
-
-    content: NDArray[np.generic]
-
-    def __call__(self, generator: np.random.Generator, values: NDArray[np.generic]) -> None:
-        """Write them."""
-        values[...] = self.content
-
-
-class _Call:
-    """One call of a layer on eager or traced values: which layer has which path, and what the call may make."""
-
-    def __init__(self, root: LayerState) -> None:
-        self.root, self.paths = root, LayerPaths(root)
-        self._seed: int | None = None
-
-    def entered(self, scope: Scope[Any], layer: object) -> Scope[Any]:
-        """Remember the layer's path, and build it as it is used: in training or not."""
-        above, name = self.paths.owner(scope.path)
-        if not self.paths.enter(scope.path, layer):
-            return scope
-        assert isinstance(layer, LayerState)
-        if layer is not above:
-            above.own.parts.setdefault(name, layer)
-        layer.own.called = True
-        depends_on(layer.own, layer.own.mode)
-        training = layer.own.training
-        if scope.training is training:
-            return scope
-        return replace(scope, training=training, randomness=Randomness(_counter, 0) if training else None)
-
-    def resolve(self, parameter: ParameterSpec) -> ArrayOperand:
-        """The variable of this path as it is now; made where there is none."""
-        owner, name = self.paths.owner(parameter.path)
-        group = owner.own.statistics if parameter.statistic else owner.own.variables
-        if name not in group:
-            group.setdefault(name, self._made(parameter))
-        value = current(group[name])
-        if value.spec.shape != parameter.spec.shape or value.spec.dtype is not parameter.spec.dtype:
-            got, need = f"{parameter.path} of {value.spec}", f"{parameter.spec} for these inputs"
-            raise UsageError("layer", got=got, need=need, fix="call it on values like those of its first call")
-        return value if parameter.trainable else constant_of(value)
-
-    def _made(self, parameter: ParameterSpec) -> Variable:
-        if self._seed is None:
-            self._seed = int(next_counter())
-        tensor = Tensor.empty(parameter.spec, "parameter")
-        given = self.root.own.pending.pop(parameter.path, None)
-        if given is None:
-            parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
-        else:
-            tensor.copy_from(given)
-        return eager.tensor(tensor, share=True) if parameter.statistic else parameter_over(tensor)
-
-    def renew(self, path: str, value: ArrayOperand) -> None:
-        """A statistic has another value from now on."""
-        owner, name = self.paths.owner(path)
-        assign(owner.own.statistics[name], constant_of(value))
-
-
-def own_scope(layer: LayerState, values: tuple[Any, ...]) -> tuple[Scope[Any], tuple[ArrayOperand, ...]]:
-    """The scope of a call by the layer's own tensors, and the values as operands."""
-    call, training = _Call(layer), layer.own.training
-    randomness = Randomness(_counter, 0) if training else None
-    scope: Scope[Any] = Scope(
-        call.resolve, training=training, renew=call.renew, randomness=randomness, entered=call.entered
-    )
-    return scope, tuple(operand_of(layer, value) for value in values)
-
-
-def _counter() -> ArrayOperand:
-    counter = counter_of_a_call()
-    return counter if isinstance(counter, ArrayOperand) else eager.tensor(np.int64(counter), I64)
-
-
-def operand_of(layer: LayerState, value: Any) -> ArrayOperand:  # noqa: ANN401  # whatever somebody calls a layer on
-    """An operand as it is; an array as a constant, floats in f32 as models take them."""
-    if isinstance(value, ArrayOperand):
-        return value
-    if isinstance(value, type | str) or value is None:
-        raise ArgumentError(type(layer).__name__, got=f"x={value!r}", need="an array, a variable or an Input")
-    array = as_array(value)
-    dtype = dtype_of(array.dtype)
-    return eager.tensor(array, F32 if dtype.is_float and dtype.itemsize > 4 else dtype)
 
 
 def joined(path: str, name: str) -> str:

@@ -1,0 +1,53 @@
+"""The tensors of safetensors files: one file, several with an index, or the folder of either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from nnc.arguments import checked
+from nnc.core.precautions.reading import read_file
+from nnc.core.values.serialize import load_tensors
+from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError
+
+# Of 100,000 tensors in many files.
+MOST_INDEX_BYTES = 1 << 25
+# What such files are called in their folders.
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@checked
+def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Tensor]:
+    """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
+    place = Path(path)
+    if place.is_dir():
+        place = next((place / name for name in (WHOLE, INDEX) if (place / name).exists()), place / WHOLE)
+    if place.suffix != ".json":
+        return load_tensors(place, mapped=mapped).tensors
+    files: dict[str, list[str]] = {}
+    for name, file in _index(place).items():
+        files.setdefault(file, []).append(name)
+    stored: dict[str, Tensor] = {}
+    for file, names in files.items():
+        tensors = load_tensors(place.parent / file, mapped=mapped).tensors
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise FormatError(str(place.parent / file), got=f"no {missing[0]}", need="the tensors that the index names")
+        stored.update((name, tensors[name]) for name in names)
+    return stored
+
+
+def _index(place: Path) -> dict[str, str]:
+    """The file of each tensor, all of them beside the index."""
+    try:
+        match json.loads(read_file(place, "an index of safetensors files", MOST_INDEX_BYTES).decode()):
+            case {"weight_map": dict(files)} if all(isinstance(entry, str) for entry in files.values()):
+                outside = next((file for file in files.values() if Path(file).name != file), None)
+                if outside is None:
+                    return files
+                raise FormatError(str(place), got=f"the file {outside!r}", need="names of files beside the index")
+    except (ValueError, RecursionError):
+        pass
+    raise FormatError(str(place), got="no map of weights", need="an index of safetensors files")

@@ -1,0 +1,155 @@
+"""PyTorch's containers, arguments that are no arrays, hooks before a layer, single frozen parameters, files."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnc
+from nnc import nn
+from nnc.errors import ArgumentError, UsageError
+from nnc.nn import optim
+
+X = np.random.default_rng(7).standard_normal((6, 4)).astype(np.float32)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.heads = nn.ModuleDict({"one": nn.Dense(1), "two": nn.Dense(2)})
+        self.scale = nn.Parameter(np.ones(1, np.float32))
+        self.register_buffer("calls", np.zeros(1, np.float32))
+
+    def forward(
+        self, x: nnc.Variable, head: str = "one", shift: nnc.Variable | None = None, double: bool = False
+    ) -> nnc.Variable:
+        for block in self.blocks:
+            x = nnc.tanh(block(x))
+        x = self.heads[head](x) * self.scale
+        x = x if shift is None else x + shift
+        return x * 2 if double else x
+
+
+def test_paths_go_through_containers() -> None:
+    net = Net()
+    net(X, "one")
+    net(X, head="two")
+    assert {"blocks.1.weight", "heads.one.bias", "heads.two.weight", "scale"} <= net.state_dict().keys()
+    with pytest.raises(ArgumentError, match="layers"):
+        nn.ModuleList([3])
+    with pytest.raises(ArgumentError, match="layers"):
+        nn.ModuleDict({"a": "b"})
+
+
+def test_arguments_that_are_no_arrays_reach_forward_as_they_are() -> None:
+    net, shift = Net(), nnc.ones(2)
+    plain = net(X, "two")
+    np.testing.assert_allclose(net(X, "two", shift, double=True).numpy(), 2 * (plain.numpy() + 1), rtol=1e-5)
+    np.testing.assert_allclose(net(X, "two", shift=shift).numpy(), plain.numpy() + 1, rtol=1e-5)
+    compiled = nnc.compile(lambda x, shift: net(x, "two", shift=shift))
+    np.testing.assert_allclose(compiled(X, shift).numpy(), plain.numpy() + 1, rtol=1e-4, atol=1e-5)
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net
+
+        def forward(self, x: nnc.Variable) -> nnc.Variable:
+            return self.inner(x, head="two", double=True)
+
+    model = nn.Model(Outer(), (4,))
+    np.testing.assert_allclose(model.predict(X), 2 * plain.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_single_parameter_is_frozen_everywhere() -> None:
+    net = Net()
+    net(X)
+    net.scale.requires_grad = False
+    assert "scale" not in net.trainable_parameters()
+    optimizer = optim.SGD(net.parameters(), lr=0.5)
+
+    def step() -> nnc.Variable:
+        optimizer.zero_grad()
+        loss = (net(X) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = nnc.compile(step)
+    step()
+    compiled()
+    assert net.state_dict()["scale"] == 1.0
+    assert "scale" not in nn.Model(net, (4,)).parameters
+    assert not pickle.loads(pickle.dumps(net)).scale.requires_grad
+    net.scale.requires_grad_()
+    compiled()
+    assert net.state_dict()["scale"] != 1.0
+    assert compiled.recorded == 2
+    with pytest.raises(UsageError, match=r"x\.detach\(\)"):
+        net(X).requires_grad = False
+    with pytest.raises(UsageError, match="astype"):
+        nnc.tensor([1]).requires_grad_()
+
+
+def test_hooks_before_a_layer_change_its_inputs() -> None:
+    net = Net()
+    plain = net(X * 0)
+    handle = net.blocks[0].register_forward_pre_hook(lambda layer, x: x * 0)
+    np.testing.assert_array_equal(net(X).numpy(), plain.numpy())
+    handle.remove()
+    assert not np.array_equal(net(X).numpy(), plain.numpy())
+
+
+def test_weights_and_whole_models_come_back_from_files(tmp_path: Path) -> None:
+    net = Net()
+    wanted = net(X).numpy()
+    net.save(tmp_path / "weights")
+    nnc.save(tmp_path / "same", net)
+    np.testing.assert_array_equal(Net().load(tmp_path / "weights")(X).numpy(), wanted)
+    np.testing.assert_array_equal(nnc.load(tmp_path / "same", Net())(X).numpy(), wanted)
+    nnc.save({"epoch": 3, "net": net.state_dict()}, tmp_path / "all")
+    stored = nnc.load(tmp_path / "all")
+    assert stored["epoch"] == 3
+    assert stored["net"].keys() == net.state_dict().keys()
+    with pytest.raises(KeyError):
+        stored["other"]
+    net.scale.requires_grad = False
+    net.blocks[0].freeze()
+    model = nn.Model(net, (4,), loss=nn.MeanSquaredError())
+    model.save(tmp_path / "model")
+    again = nn.load_model(tmp_path / "model", classes=[Net])
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.parameters.keys() == model.parameters.keys()
+    model.save_weights(tmp_path / "w")
+    assert again.load_weights(tmp_path / "w").complete
+
+
+def test_a_model_is_differentiated_by_its_parameters() -> None:
+    model = nn.Model(nn.Sequential(nn.Dense(8, activation="tanh"), nn.Dense(2)), (4,), loss=nn.MeanSquaredError())
+    of = nnc.value_and_grad(model, lambda x: ((model(x) - x[:, :2]) ** 2).mean())
+    rule, losses = nn.Adam(0.05), []
+    for _ in range(20):
+        loss, gradients = of(X)
+        rule.update(model, gradients)
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    np.testing.assert_allclose(model.evaluate(X, X[:, :2]).loss, of(X)[0].item(), rtol=1e-5)
+    _, compiled = nnc.compile(of)(X)
+    np.testing.assert_allclose(compiled["0.weight"].numpy(), of(X)[1]["0.weight"].numpy(), rtol=1e-4, atol=1e-6)
+    with pytest.raises(UsageError, match="train_on_batch"):
+        nnc.compile(lambda x: rule.update(model, of(x)[1]))(X)
+
+
+def test_a_compiled_layer_is_asked_for_what_the_layer_has() -> None:
+    net = nnc.compile(nn.Linear(4, 2))
+    assert len(net.parameters()) == 2
+    before = net(X).numpy()
+    net.load_state_dict({name: value * 0 for name, value in net.state_dict().items()})
+    assert before.any()
+    assert not net(X).numpy().any()
+    with pytest.raises(AttributeError):
+        nnc.compile(np.sin).parameters
