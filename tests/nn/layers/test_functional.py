@@ -83,8 +83,8 @@ def test_what_does_not_fit_is_told() -> None:
         net.predict_all((A, B[:9]))
     with pytest.raises(ShapeError, match=r"\[n, 3\]"):
         net.train_on_batch((A, A), (Y, CLASSES))
-    with pytest.raises(ArityError, match="2 outputs"):
-        nn.Model(net.layer, loss=nn.MeanSquaredError())
+    with pytest.raises(ArityError, match="got 3 losses; need 2, one for each output"):
+        nn.Model(net.layer, loss=[nn.MeanSquaredError()] * 3)
 
 
 def test_compositions_that_make_no_sense_are_told() -> None:
