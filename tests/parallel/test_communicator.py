@@ -11,7 +11,7 @@ from nnc.parallel import world
 def test_every_operation_gives_what_numpy_makes_of_all_inputs_in_the_order_of_ranks(launched: Launched) -> None:
     result = launched(3, "collectives.py")
     assert result.returncode == 0, result.stderr
-    assert sorted(result.stdout.split("\n"))[1:] == ["rank 0 is done", "rank 1 is done", "rank 2 is done"]
+    assert result.stdout == "3 ranks are done\n"
 
 
 @pytest.mark.parametrize(
