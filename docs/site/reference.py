@@ -62,9 +62,10 @@ def entries() -> Mapping[str, str]:
 
 
 def _anchor(full: str) -> str:
-    """Anchors do not tell capitals: `VARIADIC`, `Variadic` and `variadic` would be one."""
+    """Anchors do not tell capitals: `VARIADIC`, `Variadic` and `variadic` would be one, `DataSet` and `Dataset` too."""
     package, _, name = full.rpartition(".")
-    kind = "constant" if name.isupper() else "type" if name[0].isupper() else "name"
+    capitals = sum(map(str.isupper, name))
+    kind = "constant" if name.isupper() else "name" if name[0].islower() else "types" if capitals > 1 else "type"
     return f"{package}.{kind}.{name}"
 
 

@@ -10,6 +10,7 @@
     │   │   └── ArgumentError     an argument of another type than its annotation names, or outside of its range
     │   ├── IndexRangeError       an index outside the axis it names (also Python's IndexError)
     │   ├── UnknownNameError      a name that is not there, maybe another project's (also Python's AttributeError)
+    │   ├── UnknownModuleError    a module of another project's (also Python's ModuleNotFoundError)
     │   ├── ArityError            wrong number of inputs or outputs
     │   ├── RegistryError         unknown, duplicate or contradictory registration
     │   ├── GraphError            an edit that would break a graph

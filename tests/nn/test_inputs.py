@@ -212,7 +212,7 @@ def test_a_model_refuses_what_is_no_part_of_one() -> None:
         (lambda: nn.Sequential(dense, nn.ReLU), r"1=the class ReLU; need layers. Fix: make one of it: ReLU\(…\)"),
         (lambda: nn.Model(dense, 4), "input_shape=4; need several of an integer"),
         (lambda: nn.Model(dense, (4,), optimizer="adam"), r"optimizer='adam'; .*Fix: pass Adam\(…\)"),
-        (lambda: nn.Model(dense, (4,), loss="mse"), r"loss='mse'; need a Loss"),
+        (lambda: nn.Model(dense, (4,), loss="mes"), r"loss='mes'; need one of mse, .* did you mean 'mse'"),
         (lambda: nn.Model(dense, (4,), seed=0.5), "seed=0.5; need an integer"),
         (lambda: nn.Model(dense, (4,), dtype="f32"), "dtype='f32'; need a DType"),
         (lambda: nn.Model(dense, (4,), clip_norm=-1.0), "clip_norm=-1.0; need a number > 0"),

@@ -38,6 +38,8 @@ INDEXED: dict[str, Callable[[], Any]] = {
 INSIDE = {
     "Column", "Facts", "Symbol", "LiftingOperand", "ArithmeticOperand", "History", "ImageFolder", "ExportOperand",
     "ExportCall", "NodeCall", "ArrayMethods", "ElementwiseMethods",
+    # What a loader asks of others' data: their own length ends it.
+    "SizedExamples",
 }  # fmt: skip
 
 

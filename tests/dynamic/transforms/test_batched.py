@@ -50,12 +50,12 @@ def examples_of(case: Case, array: Any) -> Any:
 
 
 def patterns_of(case: Case) -> list[tuple[bool, ...]]:
-    """Every input alone, and all of them; steering numbers and counters are the same for all examples."""
+    """Every input alone, and all of them; steering numbers, counters and importance are the same for all."""
     names = case.op.inputs if isinstance(case.op.inputs, tuple) else ()
     free = [
         place
         for place, argument in enumerate(case.arguments)
-        if argument is not None and not (names and names[place] in ("rate", "step", "counter"))
+        if argument is not None and not (names and names[place] in ("rate", "step", "counter", "importance"))
     ]
     chosen = {(place,) for place in free} | ({tuple(free)} if free else set())
     return sorted(tuple(place in one for place in range(len(case.arguments))) for one in chosen)

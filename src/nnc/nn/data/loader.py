@@ -46,6 +46,14 @@ class Dataset(Generic[Item]):
         """The example at a position."""
         raise DataError(type(self).__name__, got="no __getitem__", need="def __getitem__(self, position)")
 
+    def __len__(self) -> int:
+        """How many examples there are."""
+        raise DataError(type(self).__name__, got="no __len__", need="def __len__(self)")
+
+    def __iter__(self) -> Iterator[Item]:
+        """All examples in order."""
+        return (self[position] for position in range(len(self)))
+
 
 class TensorDataset(Dataset[tuple[Variable, ...]]):
     """Arrays side by side: example i is (a[i], b[i], …)."""

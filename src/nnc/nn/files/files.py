@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import overload
 
@@ -24,6 +24,9 @@ class Stored(dict[str, Variable]):
     >>> sorted(Stored({"epoch": tensor(3), "net.weight": tensor([1.0])})["net"])
     ['weight']
     """
+
+    def __init__(self, entries: Iterable[tuple[str, Variable]] | Mapping[str, Variable] = ()) -> None:
+        super().__init__(entries)
 
     def __missing__(self, name: str) -> Stored:
         below = {path.removeprefix(f"{name}."): value for path, value in self.items() if path.startswith(f"{name}.")}

@@ -112,7 +112,7 @@ class Model(ModelUpdates, Answering):
 
     def __init__(
         self,
-        layer: Layer | None = None,
+        layer: Layer,
         input_shape: Iterable[int | UpTo | Input] | None = None,
         *,
         loss: LossChoice | None = None,
@@ -135,9 +135,6 @@ class Model(ModelUpdates, Answering):
         mesh: Mesh | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
-        if layer is None:
-            fix = "class Net(nn.Module), then nn.Model(Net(), shape)"
-            raise ArityError("Model", got="no layer", need="the layer that it trains", fix=fix)
         input_dtype = dtype if input_dtype is None else input_dtype
         if isinstance(optimizer, OptimizerChain):
             optimizer, norm, value = optimizer.for_models()
