@@ -12,7 +12,8 @@ one that is a float is a bound or a mean, as in NumPy: `uniform(0.0, 1.0, (2, 3)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, overload
+from functools import wraps
+from typing import Any, ParamSpec, overload
 
 import numpy as np
 
@@ -39,6 +40,7 @@ CHILDREN, FOLDED, DRAWN = 1, 2, 0
 HALF = 1 << 31
 
 Start = Sizes | float | Array
+P = ParamSpec("P")
 
 
 def key(seed: int) -> Array:
@@ -107,6 +109,20 @@ class _Draw:
             return _Draw(shape, first, second, dtype, self.key)
         shape, first, second, dtype = _filled(args, (self.shape, self.first, self.second, self.dtype))
         return _Draw(shape, first, second, dtype, self.key)
+
+
+def key_first(draw: Callable[P, Array]) -> Callable[P, Array]:
+    """The same draw, whose key may also stand before its arguments, as in JAX."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **named: P.kwargs) -> Array:
+        first: object = args[0] if args else None
+        if isinstance(first, Array) and first.dtype is I64 and not first.ndim:
+            named["key"] = first
+            return draw(*args[1:], **named)  # type: ignore[arg-type]  # a door by position beside the types
+        return draw(*args, **named)
+
+    return drawn
 
 
 def _filled(args: tuple[Any, ...], otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -330,16 +346,19 @@ def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array
     return (ops.log(chances) + gumbel((count,), dtype=chances.dtype, key=key)).argsort(descending=True)[:many]
 
 
+@key_first
 def gumbel(shape: Sizes = (), dtype: AnyDType = F32, key: Array | None = None) -> Array:
     """-ln(-ln u)"""
     return -ops.log(-ops.log(_inside(uniform(shape, dtype=dtype, key=key))))
 
 
+@key_first
 def exponential(shape: Sizes = (), scale: float = 1.0, dtype: AnyDType = F32, key: Array | None = None) -> Array:
     """-scale · ln(1 - u)"""
     return ops.log1p(-uniform(shape, dtype=dtype, key=key)) * -scale
 
 
+@key_first
 def laplace(shape: Sizes = (), loc: float = 0.0, scale: float = 1.0, key: Array | None = None) -> Array:
     """Numbers of the density e^(-|x - loc| / scale) / (2 scale)."""
     around = uniform(shape, -1.0, 1.0, key=key)
@@ -351,6 +370,7 @@ def _inside(u: Array) -> Array:
     return ops.maximum(u, ops.scalar_like(u, finfo(u.dtype).smallest_normal))
 
 
+@key_first
 def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, key: Array | None = None) -> Array:
     """Places along the axis with the probabilities softmax(logits).
 
@@ -364,6 +384,7 @@ def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, ke
     return (noise + array).argmax(len(sizes) + place)
 
 
+@key_first
 def multivariate_normal(mean: AnyArray, cov: AnyArray, shape: Sizes = (), key: Array | None = None) -> Array:
     """Normally distributed vectors of this mean and these covariances.
 
