@@ -37,7 +37,7 @@ def test_a_loss_set_anew_is_that_of_the_next_update() -> None:
 
 def test_each_name_makes_a_value() -> None:
     assert all(isinstance(optimizer_of(name), nn.Optimizer) for name in OPTIMIZERS)
-    assert all(isinstance(loss_of(name), nn.Loss) for name in LOSSES)
+    assert all(isinstance(loss_of("Model", name), nn.Loss) for name in LOSSES)
 
 
 def test_other_names_and_numbers_are_told() -> None:

@@ -53,12 +53,12 @@ LOSSES: Mapping[str, Callable[[], Loss]] = MappingProxyType(
 
 def optimizer_of(value: str | Optimizer) -> Optimizer:
     """The optimizer itself, or that of a name with its usual options."""
-    return value if isinstance(value, Optimizer) else _made("optimizer", value, OPTIMIZERS)
+    return value if isinstance(value, Optimizer) else _made("compile", "optimizer", value, OPTIMIZERS)
 
 
-def loss_of(value: str | Loss) -> Loss:
+def loss_of(subject: str, value: str | Loss) -> Loss:
     """The loss itself, or that of a name."""
-    return value if isinstance(value, Loss) else _made("loss", value, LOSSES)
+    return value if isinstance(value, Loss) else _made(subject, "loss", value, LOSSES)
 
 
 def losses_of(
@@ -80,7 +80,7 @@ def losses_of(
         given = list(choice) or [SoftmaxCrossEntropy()] * count
     if len(given) != count:
         raise ArityError(subject, got=f"{len(given)} losses", need=f"{count}, one for each output")
-    chosen = tuple(map(loss_of, given))
+    chosen = tuple(loss_of(subject, loss) for loss in given)
     return (chosen if weights is None else _weighted(subject, layer, chosen, weights)), None
 
 
@@ -119,10 +119,10 @@ def _output_names(subject: str, layer: Layer, count: int) -> list[str]:
     return names
 
 
-def _made(what: str, name: str, table: Mapping[str, Callable[[], N]]) -> N:
+def _made(subject: str, what: str, name: str, table: Mapping[str, Callable[[], N]]) -> N:
     make = table.get(name.lower())
     if make is None:
         close = get_close_matches(name.lower(), table, n=1)
         fix = f"did you mean {close[0]!r}?" if close else ""
-        raise ArgumentError("compile", got=f"{what}={name!r}", need=f"one of {', '.join(table)}", fix=fix)
+        raise ArgumentError(subject, got=f"{what}={name!r}", need=f"one of {', '.join(table)}", fix=fix)
     return make()
