@@ -42,7 +42,7 @@ from nnc.nn.steps.training_steps import commands_of, kinds_of
 from nnc.nn.training.sources import Data, Validation, of_rank, source_of, together, tried_metrics, validation_of
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
-from nnc.parallel import Mesh, count_of_all
+from nnc.parallel import Mesh
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
 from nnc.symbolic.quantization_report import (
@@ -368,7 +368,6 @@ class Model(ModelUpdates, Answering):
             accumulate,
             validate,
             together(self.options.ranks),
-            partial(count_of_all, self.options.ranks),
         ).train()
 
     @checked

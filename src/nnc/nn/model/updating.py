@@ -22,7 +22,8 @@ from nnc.parallel import RankGroup, count_of_all, joined
 
 R = TypeVar("R")
 BACKWARD = "backward"
-PassResult = tuple[float, float, tuple[NDArray[np.generic], ...]]
+# Mean loss, summed score, outputs where they were asked for, and examples: all of the whole batch but the outputs.
+PassResult = tuple[float, float, tuple[NDArray[np.generic], ...], int]
 
 
 def nothing() -> None:
@@ -100,7 +101,7 @@ class ModelUpdates(ModelSteps):
             self._summed += whole if finite and not update else 0
             pairs = zip(others, rules.outputs)
             real = tuple([np.array(output[region((count, *spec.shape))]) for output, spec in pairs])
-            return float(loss.item()), float(score.item()), real
+            return float(loss.item()), float(score.item()), real, whole
 
         return self._whole(subject, step, run, done)
 

@@ -21,7 +21,7 @@ from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.model_step import Values
 from nnc.symbolic.text.tables import table_of, text_table
 
-PassResult = tuple[float, float, tuple[NDArray[np.generic], ...]]
+PassResult = tuple[float, float, tuple[NDArray[np.generic], ...], int]
 
 
 class Trainable(Protocol):
@@ -34,7 +34,7 @@ class Trainable(Protocol):
     def training_pass(
         self, inputs: Values, target: Values, *, done: Callable[[], object], update: bool, outputs: bool
     ) -> PassResult:
-        """An update, or gradients alone, and a call of `done`; the mean loss, the summed score, and outputs."""
+        """An update, or gradients alone, and a call of `done`; mean loss, summed score, outputs, and how many examples."""
         ...
 
     def apply_gradients(self, *, done: Callable[[], object]) -> None:
@@ -224,8 +224,6 @@ class Run:
     validate: Callable[[], Mapping[str, float]]
     # Whether any rank says so, where there are several.
     together: Callable[[bool], bool] = bool
-    # Examples of a batch on all ranks, of ours.
-    of_all: Callable[[int], int] = int
     history: History = field(default_factory=History)
 
     def stop(self, reason: str) -> None:
@@ -314,12 +312,13 @@ class Run:
             batch = self.source.next_batch()
             pair = batch.inputs, batch.labels
         outputs = self.tally is not None
-        loss, score, arrays = self.model.training_pass(*pair, done=self.source.advance, update=update, outputs=outputs)
+        done = self.source.advance
+        loss, score, arrays, count = self.model.training_pass(*pair, done=done, update=update, outputs=outputs)
         if isinstance(self.source, Passes):
             self.source.end_epoch()
         if self.tally is not None:
             self.tally.add(arrays[0], pair[1])
-        return loss, score, self.of_all(_count(pair[1]))
+        return loss, score, count
 
 
 def callbacks_of(values: Iterable[Callback | Listener]) -> tuple[Callback, ...]:
@@ -329,7 +328,3 @@ def callbacks_of(values: Iterable[Callback | Listener]) -> tuple[Callback, ...]:
         if isinstance(entry, type):
             raise ArgumentError("fit", got=shown(entry), need="a callback", fix=f"make one of it: {entry.__name__}(…)")
     return tuple(entry if isinstance(entry, Callback) else _Told(entry) for entry in values)
-
-
-def _count(targets: Values) -> int:
-    return len(targets[0] if isinstance(targets, tuple) else targets)  # type: ignore[arg-type]  # checked by the model
