@@ -10,14 +10,15 @@ processor. All cases of the table, some ten minutes, by
 from __future__ import annotations
 
 import os
+import struct
 from dataclasses import dataclass, replace
 from functools import cache
 
 import llvmlite.binding as llvm
 import pytest
-from tests.codegen.object_symbols import machine_of, undefined_symbols
 from tests.conformance.cases import CASES, Case
 
+from nnc.backends.llvm.object_contents import contents
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import View, view_of
 from nnc.codegen.frame.tile import candidates, tiles_for
@@ -49,6 +50,11 @@ WIDE_FLOATS = frozenset({"__floatdidf", "__floatdisf", "__floatundidf", "__float
 
 # ELF's numbers of processors; WebAssembly has none.
 X86_64, ARM, AARCH64, RISCV, WASM = 62, 40, 183, 243, 0
+
+
+def machine_of(code: bytes) -> int:
+    """The processor that an ELF object is of; 0 for WebAssembly."""
+    return 0 if code.startswith(b"\0asm") else int(struct.unpack_from("<H", code, 18)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +183,7 @@ def test_every_generator_becomes_an_object_that_asks_for_nothing_unexpected(row:
             code = assembled(generator, target, machine)
             assert machine_of(code) == row.machine
             count += 1
-            if asked := undefined_symbols(code) - allowed:
+            if asked := set(contents(code).undefined) - allowed:
                 unexpected[name] = asked
     assert unexpected == {}
     assert count > 150
@@ -204,4 +210,4 @@ def test_undefined_symbols_are_found_in_objects_of_all_kinds() -> None:
         machine = llvm.Target.from_triple(row.target.triple).create_target_machine(reloc="static")
         parsed = llvm.parse_assembly(text, llvm.create_context())
         parsed.triple = row.target.triple
-        assert undefined_symbols(machine.emit_object(parsed)) == {"foreign"}
+        assert set(contents(machine.emit_object(parsed)).undefined) == {"foreign"}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nnc.core.values.leb128 import read_number, read_text
 from nnc.errors import VerificationError
 
 MAGIC = b"\0asm\1\0\0\0"
@@ -29,13 +30,13 @@ def data_end(code: bytes) -> int:
     if DATA not in sections:
         return 0
     content, end = sections[DATA], 0
-    count, at = _number(content, 0)
+    count, at = read_number(content, 0)
     for _ in range(count):
-        flags, at = _number(content, at)
+        flags, at = read_number(content, at)
         if flags or content[at] != CONSTANT:
             raise VerificationError("wasm: a segment of another kind than LLVM writes")
-        place, at = _number(content, at + 1)
-        nbytes, at = _number(content, at + 1)
+        place, at = read_number(content, at + 1)
+        nbytes, at = read_number(content, at + 1)
         at += nbytes
         end = max(end, place + nbytes)
     return end
@@ -63,10 +64,10 @@ def wasm_module(code: bytes, exports: Sequence[str], pages: int) -> bytes:
 
 def _check_imports(content: bytes) -> None:
     """Nothing but a memory, a stack pointer and a table that nobody uses."""
-    count, at = _number(content, 0)
+    count, at = read_number(content, 0)
     for _ in range(count):
-        module, at = _text(content, at)
-        name, at = _text(content, at)
+        module, at = read_text(content, at)
+        name, at = read_text(content, at)
         kind, at = content[at], at + 1
         if kind == FUNCTION_KIND or (module, name) not in KNOWN:
             raise VerificationError(f"wasm: an import of {module}.{name}")
@@ -76,7 +77,7 @@ def _check_imports(content: bytes) -> None:
             at += kind == TABLE_KIND
             flags, at = content[at], at + 1
             for _ in range(1 + (flags & 1)):
-                _, at = _number(content, at)
+                _, at = read_number(content, at)
 
 
 KNOWN = {("env", "__linear_memory"), ("env", "__stack_pointer"), ("env", "__indirect_function_table")}
@@ -85,33 +86,33 @@ KNOWN = {("env", "__linear_memory"), ("env", "__stack_pointer"), ("env", "__indi
 def _functions(code: bytes) -> Iterator[tuple[str, int]]:
     """Names and numbers of functions that others see."""
     for kind, content in _sections(code):
-        title, at = _text(content, 0) if kind == CUSTOM else ("", 0)
+        title, at = read_text(content, 0) if kind == CUSTOM else ("", 0)
         if title != "linking":
             continue
-        _, at = _number(content, at)
+        _, at = read_number(content, at)
         while at < len(content):
             part = content[at]
-            nbytes, at = _number(content, at + 1)
+            nbytes, at = read_number(content, at + 1)
             if part == SYMBOLS:
                 yield from _symbols(content[at : at + nbytes])
             at += nbytes
 
 
 def _symbols(content: bytes) -> Iterator[tuple[str, int]]:
-    count, at = _number(content, 0)
+    count, at = read_number(content, 0)
     for _ in range(count):
         kind = content[at]
-        flags, at = _number(content, at + 1)
+        flags, at = read_number(content, at + 1)
         if kind == 1:
-            _, at = _text(content, at)
+            _, at = read_text(content, at)
             for _ in range(0 if flags & UNDEFINED else 3):
-                _, at = _number(content, at)
+                _, at = read_number(content, at)
             continue
-        number, at = _number(content, at)
+        number, at = read_number(content, at)
         if kind == 3:
             continue
         if not flags & UNDEFINED or flags & 0x40:
-            name, at = _text(content, at)
+            name, at = read_text(content, at)
             if kind == 0 and not flags & UNDEFINED:
                 yield name, number
 
@@ -120,24 +121,9 @@ def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
     at = len(MAGIC)
     while at < len(code):
         kind = code[at]
-        nbytes, start = _number(code, at + 1)
+        nbytes, start = read_number(code, at + 1)
         yield kind, code[start : start + nbytes]
         at = start + nbytes
-
-
-def _number(content: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte, at = content[at], at + 1
-        number |= (byte & 127) << shift
-        shift += 7
-        if not byte & 128:
-            return number, at
-
-
-def _text(content: bytes, at: int) -> tuple[str, int]:
-    nbytes, at = _number(content, at)
-    return content[at : at + nbytes].decode(), at + nbytes
 
 
 def _leb(number: int) -> bytes:

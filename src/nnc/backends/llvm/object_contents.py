@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from nnc.classes import dataclass
 from nnc.core.running.library_program import ObjectFile
+from nnc.core.values.leb128 import read_number, read_text
 
 # ELF: the type of a symbol table, a section that is executed, and a symbol that others see.
 SYMBOL_TABLE, EXECUTED, GLOBAL, WEAK = 2, 4, 1, 2
@@ -134,7 +135,7 @@ def _wasm_sections(code: bytes) -> Iterator[tuple[int, int, int]]:
     """The number of each section, and where its content begins and ends."""
     at = 8
     while at < len(code):
-        nbytes, start = _leb128(code, at + 1)
+        nbytes, start = read_number(code, at + 1)
         yield code[at], start, start + nbytes
         at = start + nbytes
 
@@ -145,7 +146,7 @@ def _wasm_symbols(code: bytes) -> Iterator[tuple[str, bool]]:
             for name in _wasm_imports(code, start):
                 yield name, False
         if kind == 0:
-            title, at = _text(code, start)
+            title, at = read_text(code, start)
             if title == "linking":
                 for name in _wasm_defined(code, at, end):
                     yield name, True
@@ -153,41 +154,41 @@ def _wasm_symbols(code: bytes) -> Iterator[tuple[str, bool]]:
 
 def _wasm_defined(code: bytes, at: int, end: int) -> Iterator[str]:
     """Functions that are defined here and seen by others."""
-    _, at = _leb128(code, at)
+    _, at = read_number(code, at)
     while at < end:
         kind = code[at]
-        nbytes, start = _leb128(code, at + 1)
+        nbytes, start = read_number(code, at + 1)
         at = start + nbytes
         if kind != WASM_LINKING_SYMBOLS:
             continue
-        count, place = _leb128(code, start)
+        count, place = read_number(code, start)
         for _ in range(count):
             what = code[place]
-            flags, place = _leb128(code, place + 1)
+            flags, place = read_number(code, place + 1)
             if what == 1:  # data: a name, and where it is unless it is somebody else's
-                name, place = _text(code, place)
+                name, place = read_text(code, place)
                 for _ in range(0 if flags & 0x10 else 3):
-                    _, place = _leb128(code, place)
+                    _, place = read_number(code, place)
                 continue
-            _, place = _leb128(code, place)
+            _, place = read_number(code, place)
             if what == 3:
                 continue
             if not flags & 0x10 or flags & 0x40:
-                name, place = _text(code, place)
+                name, place = read_text(code, place)
                 if what == 0 and not flags & 0x10 and not flags & 2:
                     yield name
 
 
 def _wasm_imports(code: bytes, start: int) -> Iterator[str]:
     """The functions of the section of imports: module, name, kind and type of each."""
-    count, place = _leb128(code, start)
+    count, place = read_number(code, start)
     for _ in range(count):
-        _, place = _text(code, place)
-        name, place = _text(code, place)
+        _, place = read_text(code, place)
+        name, place = read_text(code, place)
         kind, place = code[place], place + 1
         if kind == WASM_FUNCTION:
             yield name
-            _, place = _leb128(code, place)
+            _, place = read_number(code, place)
         else:
             place = _after_limits(code, place, kind)
 
@@ -199,21 +200,5 @@ def _after_limits(code: bytes, place: int, kind: int) -> int:
     flags = code[place + (kind == 1)]
     place += 1 + (kind == 1)
     for _ in range(1 + (flags & 1)):
-        _, place = _leb128(code, place)
+        _, place = read_number(code, place)
     return place
-
-
-def _text(code: bytes, place: int) -> tuple[str, int]:
-    nbytes, start = _leb128(code, place)
-    return code[start : start + nbytes].decode(), start + nbytes
-
-
-def _leb128(code: bytes, place: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and the place behind it."""
-    number = shift = 0
-    while True:
-        byte, place = code[place], place + 1
-        number |= (byte & 127) << shift
-        shift += 7
-        if not byte & 128:
-            return number, place

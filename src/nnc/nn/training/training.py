@@ -34,7 +34,7 @@ class Trainable(Protocol):
     def training_pass(
         self, inputs: Values, target: Values, *, done: Callable[[], object], update: bool, outputs: bool
     ) -> PassResult:
-        """An update, or gradients alone, and a call of `done`; mean loss, summed score, outputs, and how many examples."""
+        """An update, or gradients alone, and a call of `done`; mean loss, summed score, outputs, and examples."""
         ...
 
     def apply_gradients(self, *, done: Callable[[], object]) -> None:
