@@ -308,6 +308,7 @@ def _order(count: int, key: Array | None) -> Array:
     return uniform((count,), dtype=F64, key=key).argsort()
 
 
+@key_first
 def choice(
     *args: int | AnyArray | Sizes,
     shape: Sizes = (),
@@ -320,8 +321,6 @@ def choice(
     >>> nnc.random.choice(10, (3,), replace=False).shape
     (3,)
     """
-    if args and isinstance(args[0], Array) and args[0].dtype is I64 and not args[0].ndim:
-        key, args = args[0], args[1:]
     source, sizes = _filled(args, (None, shape))[:2]
     count = source if isinstance(source, int) else as_array(source).shape[0]
     wanted = sizes_of(sizes)
