@@ -12,8 +12,9 @@ serving/           a model behind HTTP
 conversation.py    a chat that reads each message once
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from nnc.core.running.late_names import late_names
 
 if TYPE_CHECKING:
     from nnc.language.conversation import Conversation
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # Modules are imported when a name of theirs is first used: files are read and planned without the extra.
 _HOMES = {
     "Conversation": "conversation",
-    **dict.fromkeys(("LanguageModel", "application", "embed", "load"), "language_model"),
+    **dict.fromkeys(("LanguageModel", "embed", "load"), "language_model"),
     "application": "serving.application",
     "memory": "statement",
     "quantize": "requantize",
@@ -33,12 +34,6 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'nnc.language' has no attribute {name!r}")
-        value = getattr(import_module(f"nnc.language.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-
+    __getattr__ = late_names(__name__, _HOMES, globals())
 
 __all__ = ["Conversation", "LanguageModel", "embed", "load", "memory", "quantize", "application"]

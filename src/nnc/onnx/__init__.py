@@ -15,9 +15,9 @@ backend.py    the class that ONNX's own test suite asks for
 coverage.py   that suite, and a page of what passes
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from nnc.core.running.late_names import late_names
 from nnc.onnx import absence as absence
 
 if TYPE_CHECKING:
@@ -40,13 +40,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module 'nnc.onnx' has no attribute {name!r}")
-        value = getattr(import_module(f"nnc.onnx.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-
+    __getattr__ = late_names(__name__, _HOMES, globals())
 
 __all__ = [
     "EXPORTS",
