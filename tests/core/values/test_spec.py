@@ -134,5 +134,5 @@ def test_broadcasting_is_numpys(operands: list[tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize(("kind", "index"), [("gpu", 0), ("", 0), ("cpu", -1)])
 def test_what_is_no_device(kind: str, index: int) -> None:
-    with pytest.raises(DeviceError, match="need one of cpu cuda with index ≥ 0"):
+    with pytest.raises(DeviceError, match="need one of cpu cuda vulkan with index ≥ 0"):
         Device(kind, index)

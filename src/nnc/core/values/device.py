@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.errors import DeviceError
 
-KINDS = ("cpu", "cuda")
+KINDS = ("cpu", "cuda", "vulkan")
+SPELLING = re.compile(r"([a-z]+)(?::(\d{1,9}))?")
 
 
 @checked
@@ -23,8 +26,29 @@ class Device:
                 "device", got=f"{self.kind}:{self.index}", need="one of " + " ".join(KINDS) + " with index ≥ 0"
             )
 
+    @property
+    def is_host(self) -> bool:
+        """Whether its memory is that of the process."""
+        return self.kind == "cpu"
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}"
 
 
 CPU = Device()
+AnyDevice = Device | str
+
+
+def device_of(value: AnyDevice) -> Device:
+    """The device that `cuda`, `cuda:1` or a `Device` names; DeviceError for other texts.
+
+    >>> print(device_of("vulkan"), device_of("cuda:1"))
+    vulkan:0 cuda:1
+    """
+    if isinstance(value, Device):
+        return value
+    match = SPELLING.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        got = repr(value) if isinstance(value, str) else f"a {type(value).__name__}"
+        raise DeviceError("device", got=got, need="KIND or KIND:NUMBER", fix="'cpu', 'cuda', 'vulkan:1'")
+    return Device(match[1], int(match[2] or 0))

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from nnc.arguments import explained
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.recorder import PROFILER, Allocated, now
 from nnc.core.values.watch import WatchedMemory
-from nnc.errors import MemoryLimitError, OutOfMemoryError
+from nnc.errors import DeviceError, MemoryLimitError, OutOfMemoryError
 
 ALIGNMENT = 64
 MAX_BYTES = 2**62
@@ -60,6 +61,7 @@ class Storage:
     """
 
     __slots__ = ("__weakref__", "_bytes", "address", "file", "label", "nbytes", "owner", "read_only", "watch")
+    device: Device = CPU
 
     def __init__(self, data: Bytes, label: str = "") -> None:
         self._bytes: Bytes | None = data
@@ -126,6 +128,31 @@ class Storage:
 
     def __repr__(self) -> str:
         return f"Storage({self.nbytes} bytes{f', {self.label}' if self.label else ''})"
+
+
+class DeviceStorage(Storage):
+    """Bytes of a device, which the process does not see: `address` counts in the device's own address space.
+
+    `owner` is what the device's driver gave; with its last holder the memory goes back to the driver.
+    """
+
+    __slots__ = ("device",)
+
+    def __init__(self, device: Device, owner: object, address: int, nbytes: int, label: str = "") -> None:
+        self._bytes, self.owner, self.watch, self.file = None, owner, None, None
+        self.address, self.nbytes, self.label, self.read_only = address, nbytes, label, False
+        self.device = device
+
+    @property
+    def bytes(self) -> Bytes:
+        """Always a DeviceError: a copy in host memory has such bytes."""
+        raise DeviceError("memory", got=f"bytes of {self.device}", need="bytes of the host", fix="copy it: x.to('cpu')")
+
+    def __copy__(self) -> Storage:
+        raise DeviceError("copy", got=f"storage of {self.device}", need="storage of the host", fix="copy the tensor")
+
+    def __reduce__(self) -> tuple[Callable[[Content, str], Storage], tuple[Content, str]]:
+        raise DeviceError("pickle", got=f"storage of {self.device}", need="storage of the host", fix="x.to('cpu')")
 
 
 def give_back_free_memory() -> None:

@@ -1,0 +1,121 @@
+"""Drivers: who has the memory of a kind of device and runs what is queued on it.
+
+A driver is found by the kind in a device's name. All that it does for one device happens in the order in which it was
+asked: programs, copies and fills are queued, and `download` and `synchronize` wait for what was queued before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Protocol
+
+from nnc.classes import dataclass
+from nnc.core.precautions.forking import FORK_GUARD
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.storage import Storage
+from nnc.errors import DeviceError
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What a driver tells of a device: its name, bytes of its memory, and what its kernels may use.
+
+    `subgroup` threads run in step; `group_threads` at most make a group, which shares `group_bytes` of memory. Memory
+    that is `unified` is the host's too. `features` are what there is beside f32 and i32, by name: f16, f64, i64 …
+    """
+
+    name: str
+    memory_bytes: int
+    subgroup: int
+    group_threads: int
+    group_bytes: int
+    unified: bool = False
+    features: frozenset[str] = frozenset()
+
+
+class DeviceDriver(Protocol):
+    """The devices of one kind. Addresses are those of `Storage.address` plus an offset."""
+
+    @property
+    def kind(self) -> str:
+        """The kind in the names of its devices."""
+
+    def absence(self) -> str:
+        """Why there is no such device on this machine; empty when there is one."""
+
+    def count(self) -> int:
+        """How many there are; their numbers begin with 0."""
+
+    def facts(self, device: Device) -> DeviceFacts:
+        """What it is and can do."""
+
+    def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
+        """Memory of it, not initialized. OutOfMemoryError when it has not that much."""
+
+    def upload(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes of the host to it; the host's bytes may change when this returns."""
+
+    def download(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes of it to the host; they are there when this returns."""
+
+    def copy(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes inside it."""
+
+    def fill(self, device: Device, target: int, nbytes: int, byte: int) -> None:
+        """Make bytes of it all the same."""
+
+    def synchronize(self, device: Device) -> None:
+        """Wait for all that was queued."""
+
+
+@dataclass(slots=True, eq=False)
+class Devices:
+    """The table of drivers by kind; each is made when a device of its kind is first asked for."""
+
+    _makers: dict[str, Callable[[], DeviceDriver]] = field(default_factory=dict)
+    _drivers: dict[str, DeviceDriver] = field(default_factory=dict)
+
+    def add(self, kind: str, make: Callable[[], DeviceDriver]) -> None:
+        """`make()` gives the driver of this kind."""
+        self._makers[kind] = make
+        self._drivers.pop(kind, None)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds that have a driver, whether or not there is such a device."""
+        return tuple(self._makers)
+
+    def driver(self, device: Device) -> DeviceDriver:
+        """The driver of a device that is there; DeviceError with the reason otherwise."""
+        if device.kind not in self._makers:
+            raise DeviceError("device", got=str(device), need="one of " + " ".join((CPU.kind, *self._makers)))
+        driver = self._drivers.get(device.kind)
+        if driver is None:
+            with FORK_GUARD:
+                driver = self._drivers.setdefault(device.kind, self._makers[device.kind]())
+        if reason := driver.absence():
+            raise DeviceError("device", got=str(device), need="a device of this machine", fix=reason)
+        if device.index >= driver.count():
+            raise DeviceError("device", got=str(device), need=f"a number below {driver.count()}")
+        return driver
+
+    def present(self) -> tuple[Device, ...]:
+        """The host, and all other devices of this machine."""
+        there = [CPU]
+        for kind in self._makers:
+            try:
+                count = self.driver(Device(kind)).count()
+            except DeviceError:
+                continue
+            there += [Device(kind, index) for index in range(count)]
+        return tuple(there)
+
+    def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
+        """Memory of a device or of the host, not initialized."""
+        if device.is_host:
+            return Storage.allocate(nbytes, label)
+        return self.driver(device).allocate(device, nbytes, label)
+
+
+DEVICES = Devices()
