@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from nnc.core.values.dtype import I64 as i64
     from nnc.core.values.dtype import U8 as u8
     from nnc.core.values.spec import spec
+    from nnc.dynamic.debugging import debug
     from nnc.dynamic.eager import lazy, memoized, no_grad, tensor, variable
     from nnc.dynamic.transforms.batched import vmap
     from nnc.dynamic.transforms.compilation import compile, jit
@@ -139,6 +140,7 @@ _HOMES = {
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
+    "debug": "nnc.dynamic.debugging",
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.transforms.batched",
     "spec": "nnc.core.values.spec",
@@ -240,6 +242,7 @@ __all__ = [
     "concrete",
     "cond",
     "core",
+    "debug",
     "dropout",
     "dynamic",
     "errors",

@@ -198,7 +198,10 @@ class DataError(UsageError):
 
 
 class NotFiniteError(UsageError):
-    """A training whose loss or gradients are no finite numbers: update `step`, of this `loss`, changed nothing."""
+    """Numbers that are not finite: a training's loss or gradients, or what a command made under `nnc.debug`.
+
+    Update `step`, of this `loss`, changed nothing.
+    """
 
     step: int = 0
     loss: float = 0.0

@@ -24,6 +24,7 @@ from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.dispatch import Backend, Call, DeferredBackend, Program, Tensors, TracedBackend
+from nnc.core.running.inspectors import INSPECTORS
 from nnc.core.running.stream import Signal
 from nnc.core.values.recorder import PROFILER, run_timed
 from nnc.errors import CancelledError, UsageError
@@ -234,7 +235,13 @@ def timed_call(backend: Backend, call: Call) -> Callable[[], None]:
     inputs, outputs = specs
     operations = work(call.source.command, inputs, [spec for spec in outputs if spec is not None])
     traced = backend.traced if isinstance(backend, TracedBackend) else DeferredBackend("", lambda: backend).traced
-    return partial(run_timed, traced([call]), call.source, backend.name, operations)
+    program, source = traced([call]), call.source
+
+    def run() -> None:
+        run_timed(program, source, backend.name, operations)
+        INSPECTORS.show(source, call.inputs, call.outputs)
+
+    return run
 
 
 def _perform(step: Step, context: Context) -> None:

@@ -9,6 +9,7 @@ from nnc.classes import dataclass
 from nnc.concrete.graph import workspace_spec
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.dispatch import DISPATCHER, Kernel
+from nnc.core.running.inspectors import INSPECTORS, CommandLabel
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.pool import Pool
 from nnc.core.values.recorder import PROFILER, KernelTime, now
@@ -61,6 +62,7 @@ class PreparedCommand:
         operations = work(self.command, given, [value.spec for value in outputs])
         thread, origin = threading.get_ident(), caller_origin()
         PROFILER.note(KernelTime("", self.command.op.name, origin, "eager", operations, thread, begin, end))
+        INSPECTORS.show(CommandLabel(self.command, origin), inputs, outputs)
 
 
 def prepare_command(command: AnyCommand, specs: tuple[TensorSpec | None, ...], backend: str) -> PreparedCommand:

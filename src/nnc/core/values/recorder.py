@@ -69,22 +69,29 @@ class Allocated:
 Record = KernelTime | RunTime | Allocated
 
 
+class RecordSink(Protocol):
+    """Who takes records: a list, or a queue."""
+
+    def append(self, record: Record, /) -> None:
+        """Take a record, on any thread."""
+
+
 class Profiler:
-    """Who listens: a list of records each. Appending to a list is safe on any thread."""
+    """Who listens. Appending to a list is safe on any thread."""
 
     __slots__ = ("_lock", "recorders")
 
     def __init__(self) -> None:
-        self.recorders: tuple[list[Record], ...] = ()
+        self.recorders: tuple[RecordSink, ...] = ()
         self._lock = threading.Lock()
 
-    def add(self, records: list[Record]) -> None:
-        """Tell this list too."""
+    def add(self, records: RecordSink) -> None:
+        """Tell this one too."""
         with self._lock:
             self.recorders = (*self.recorders, records)
 
-    def remove(self, records: list[Record]) -> None:
-        """Tell this list no more."""
+    def remove(self, records: RecordSink) -> None:
+        """Tell this one no more."""
         with self._lock:
             self.recorders = tuple(recorder for recorder in self.recorders if recorder is not records)
 

@@ -29,6 +29,7 @@ from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
+from nnc.core.running.inspectors import INSPECTORS
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
@@ -139,7 +140,7 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the program of this signature, which the first call makes."""
-        if active_trace() is not None or active_levels():
+        if INSPECTORS.eager or active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
         arrays.extend(program.captured)
