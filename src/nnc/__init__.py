@@ -190,8 +190,10 @@ if not TYPE_CHECKING:
 
 if find_spec("numpy") is not None:
     from nnc.core.precautions.forking import FORK_GUARD
+    from nnc.core.running.devices import DEVICES
     from nnc.core.running.dispatch import DISPATCHER, Backend, DeferredBackend
     from nnc.core.running.namespace import use_namespace
+    from nnc.core.values.storage import use_devices
     from nnc.planning.native import Loop, use_compiler
 
     def _make(module: str, name: str) -> Backend:
@@ -214,6 +216,7 @@ if find_spec("numpy") is not None:
     _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     use_compiler(_translate)
+    use_devices(DEVICES.driver)
 
     def _target(name: str) -> Backend:
         """The kernels of the processor that a library is made for."""

@@ -115,6 +115,7 @@ from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs,
 from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.movement import CONCATENATE, EMBED, TRANSPOSE, ConcatenateAttrs, EmbedAttrs, TransposeAttrs
+from nnc.ops.movement.transfer import TO_DEVICE, TransferAttrs
 from nnc.ops.normalization.softmaxes import (
     LABEL_DIFFERENCE,
     SOFTMAX_CROSS_ENTROPY,
@@ -151,6 +152,7 @@ def _copies() -> Iterator[Case]:
     for shape in ((3, 5, 7), (1,), (), (0, 4), (2, 1, 2, 1, 2, 1, 2, 1)):
         yield Case(contiguous, NONE, (Argument(shape),), DTYPES)
         yield Case(stop_gradient, NONE, (Argument(shape),), DTYPES, smooth=False)
+        yield Case(TO_DEVICE, TransferAttrs(), (Argument(shape),), DTYPES)
 
 
 # Operator, values of its domain, element types.

@@ -25,7 +25,7 @@ from nnc.graph import Registry
 from nnc.ops.composed.custom import custom_operator
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import fill_like
-from nnc.ops.rules import Applied, Gradients
+from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -94,6 +94,7 @@ CALL = custom_operator(
     registry=Registry("calls"),
     doc="A function or a program as one node.",
 )
+MIXED_DEVICES.set(CALL, True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

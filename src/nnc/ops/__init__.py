@@ -30,6 +30,7 @@ from nnc.ops.movement.fill import *
 from nnc.ops.movement.generate import *
 from nnc.ops.movement.layout import *
 from nnc.ops.movement.movement import *
+from nnc.ops.movement.transfer import *
 from nnc.ops.normalization.normalization import *
 from nnc.ops.normalization.norms import *
 from nnc.ops.normalization.softmaxes import *

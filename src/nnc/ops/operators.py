@@ -11,7 +11,7 @@ from nnc.ops.convolutions import convolutions, pooling, resize
 from nnc.ops.elementwise import complex_numbers, elementary, integers, pointwise
 from nnc.ops.indexing import detection, indexing, order
 from nnc.ops.loss import ctc, loss
-from nnc.ops.movement import broadcast, copy, fill, generate, layout, movement
+from nnc.ops.movement import broadcast, copy, fill, generate, layout, movement, transfer
 from nnc.ops.normalization import normalization, softmaxes
 from nnc.ops.optimizer import adafactor, optimizer
 from nnc.ops.products import fourier, linear_algebra, products
@@ -21,7 +21,7 @@ from nnc.ops.reduction import reduction
 from nnc.ops.sequence import attention, recurrent, rotary
 
 FAMILIES = (
-    fill, generate, random, copy, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
+    fill, generate, random, copy, transfer, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
     reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, blocks, pooling,
     softmaxes, normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
     adafactor,

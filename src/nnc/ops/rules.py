@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
+from nnc.core.values.device import Device
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
-from nnc.errors import ArityError, DTypeError, NotDifferentiableError, UsageError
+from nnc.errors import ArityError, DeviceError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS
 from nnc.ops.batching import BATCHED, BatchedCall, batched_alike
@@ -89,6 +90,10 @@ GRADIENT = OpAttr[GradientRule | NotDifferentiable]("gradient")
 PATTERN = OpAttr[Pattern]("pattern")
 # Per input that serves nothing but the output written over it: that output, which stands in for the input.
 STAND_INS = OpAttr[Mapping[int, int]]("stand-ins")
+
+
+# Operators that say themselves where their results lie, and take operands of several devices: whoever is named here.
+MIXED_DEVICES = OpAttr[bool]("mixed devices")
 
 
 # Kinds of element types that an operator accepts.
@@ -214,14 +219,33 @@ def check_kinds(kinds: tuple[str, ...], *specs: TensorSpec | None) -> None:
 
 
 def infer(op: Op[A], attrs: A, specs: tuple[TensorSpec | None, ...]) -> Specs:
-    """Specs of the outputs; the operator's own rule after the arity check. Errors carry the operator's name."""
+    """Specs of the outputs; the operator's own rule after the arity check. Errors carry the operator's name.
+
+    Results lie where the operands lie, all of them on one device; without operands where the attributes say.
+    """
     check_arity(op, specs)
+    home = _home(op, specs)
     try:
-        return INFER[op](attrs, specs)  # type: ignore[arg-type]  # absent optional inputs are handled by the rules
+        results = INFER[op](attrs, specs)  # type: ignore[arg-type]  # absent optional inputs are handled by the rules
     except UsageError as error:
         # Rules are shared by families, so the operator's name is put in here, once for all of them.
         error.subject = op.name
         raise
+    return results if home is None else tuple([spec.on(home) for spec in results])
+
+
+def _home(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> Device | None:
+    """The device of the operands; None for the host, where rules say so, and for operators with rules of their own."""
+    home: Device | None = None
+    for spec in specs:
+        if spec is None or (device := spec.device) is home:
+            continue
+        if home is not None and device != home and op not in MIXED_DEVICES:
+            shown = ", ".join(str(other) for other in specs if other is not None)
+            got, fix = f"operands on {home} and on {device}: {shown}", f"x.to('{home}') or x.to('{device}')"
+            raise DeviceError(op.name, got=got, need="operands on one device", fix=fix)
+        home = home or device
+    return None if home is None or home.is_host or op in MIXED_DEVICES else home
 
 
 def single(gradients: Gradients) -> Operand:

@@ -159,4 +159,13 @@ class ReadableGraph:
 
 def fits(first: TensorSpec, other: TensorSpec) -> bool:
     """True for equal shapes and element types, and where one of the two is not known yet."""
-    return first is AUTO or other is AUTO or (first.shape, first.dtype) == (other.shape, other.dtype)
+    return (
+        first is AUTO
+        or other is AUTO
+        or (first.shape, first.dtype, first.device)
+        == (
+            other.shape,
+            other.dtype,
+            other.device,
+        )
+    )

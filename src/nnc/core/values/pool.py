@@ -11,7 +11,8 @@ from bisect import bisect_left, insort
 from collections import deque
 
 from nnc.core.precautions.forking import fork_safe_lock
-from nnc.core.values.storage import ALIGNMENT, Storage
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.storage import ALIGNMENT, DeviceStorage, Storage
 
 KEPT = 1 << 26
 
@@ -37,10 +38,16 @@ class _Lent:
 
 
 class Pool:
-    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back."""
+    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back.
 
-    def __init__(self, kept: int = KEPT) -> None:
+    Memory of other devices has pools of its own. All that is asked of a device happens in order, so a piece may be used
+    again while the last command on it is still to run.
+    """
+
+    def __init__(self, kept: int = KEPT, device: Device = CPU) -> None:
         self.kept = kept
+        self.device = device
+        self._elsewhere: dict[Device, Pool] = {}
         self._lock = fork_safe_lock()
         self._returned: deque[Storage] = deque()
         self._pieces: dict[int, list[Storage]] = {}
@@ -62,6 +69,14 @@ class Pool:
             self._take_back()
             return self._lent
 
+    def of(self, device: Device) -> Pool:
+        """The pool for a device's memory: this one for its own."""
+        if device is CPU or device == self.device:
+            return self
+        if device not in self._elsewhere:
+            self._elsewhere.setdefault(device, Pool(self.kept, device))
+        return self._elsewhere[device]
+
     def allocate(self, nbytes: int, label: str = "") -> Storage:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
         size = -(-nbytes // ALIGNMENT) * ALIGNMENT
@@ -72,9 +87,12 @@ class Pool:
                 piece = self._fitting(size)
                 self._lent += 0 if piece is None else piece.nbytes
         if piece is None:
-            piece = Storage.allocate(size)
+            piece = Storage.allocate(size, "", self.device)
             with self._lock:
                 self._lent += piece.nbytes
+        if self.device is not CPU:
+            lent = _Lent(piece, nbytes, self._returned)
+            return DeviceStorage(self.device, lent, piece.address, nbytes, label)
         return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
 
     def _just_returned(self, size: int) -> Storage | None:

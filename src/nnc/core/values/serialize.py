@@ -20,6 +20,7 @@ from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile, fill, opened
 from nnc.core.precautions.replacement import Chunk, write_atomically
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import Storage
@@ -80,14 +81,14 @@ def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
     """sha256 of what is said of the tensors, their names, specs and elements."""
     digest = hashlib.sha256(facts.encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(json.dumps([name, str(tensor.spec)]).encode())
+        digest.update(json.dumps([name, str(tensor.spec.on(CPU))]).encode())
         digest.update(_bytes_of(tensor))
     return digest.hexdigest()
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    """The elements, one behind the other."""
-    return np.ascontiguousarray(tensor.numpy()).reshape(-1).view(np.uint8).data
+    """The elements, one behind the other; those of a device in a copy."""
+    return np.ascontiguousarray(tensor.to(CPU).numpy()).reshape(-1).view(np.uint8).data
 
 
 @checked

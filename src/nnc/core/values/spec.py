@@ -11,7 +11,7 @@ from typing import Self, cast
 
 from nnc.arguments import explained, shown
 from nnc.classes import dataclass
-from nnc.core.values.device import CPU, Device
+from nnc.core.values.device import CPU, AnyDevice, Device, device_of
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.exact import Hashed
 from nnc.core.values.sizes import plain, size_of
@@ -233,6 +233,10 @@ class TensorSpec(Hashed):
         """The same elements in blocks."""
         return TensorSpec(blocks.shape, self.dtype, blocks, self.device)
 
+    def on(self, device: Device) -> TensorSpec:
+        """The same there."""
+        return self if device == self.device else TensorSpec(self.shape, self.dtype, self.layout, device)
+
     def __str__(self) -> str:
         suffix = "" if self.layout is Layout.NHWC else f":{self.layout}"
         suffix += "" if self.device == CPU else f"@{self.device}"
@@ -244,10 +248,12 @@ OptionalSpecs = tuple[TensorSpec | None, ...]
 
 
 @explained
-def spec(shape: Iterable[int] = (), dtype: DType | str = F32, layout: AnyLayout = Layout.NHWC) -> TensorSpec:
-    """A TensorSpec on the CPU.
+def spec(
+    shape: Iterable[int] = (), dtype: DType | str = F32, layout: AnyLayout = Layout.NHWC, device: AnyDevice = CPU
+) -> TensorSpec:
+    """A TensorSpec, on the CPU unless a device is named.
 
-    >>> print(spec([4, 3], "f64"))
-    f64[4, 3]
+    >>> print(spec([4, 3], "f64"), spec([2], device="cuda"))
+    f64[4, 3] f32[2]@cuda:0
     """
-    return TensorSpec(check_shape(shape), dtype_of(dtype), layout)
+    return TensorSpec(check_shape(shape), dtype_of(dtype), layout, device_of(device))

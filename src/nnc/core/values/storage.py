@@ -6,6 +6,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,10 +99,12 @@ class Storage:
 
     @classmethod
     @explained
-    def allocate(cls, nbytes: int, label: str = "") -> Storage:
-        """Fresh memory, not initialized. OutOfMemoryError when the system has not that much."""
+    def allocate(cls, nbytes: int, label: str = "", device: Device = CPU) -> Storage:
+        """Fresh memory, not initialized. OutOfMemoryError when the system, or the device, has not that much."""
         if not 0 <= nbytes <= MAX_BYTES:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
+        if device is not CPU and not device.is_host:
+            return memory_of(device).allocate(device, nbytes, label)
         data, address = ALLOCATOR.take(nbytes)
         if PROFILER.recorders:
             PROFILER.note(Allocated(label, nbytes, now()))
@@ -148,11 +151,56 @@ class DeviceStorage(Storage):
         """Always a DeviceError: a copy in host memory has such bytes."""
         raise DeviceError("memory", got=f"bytes of {self.device}", need="bytes of the host", fix="copy it: x.to('cpu')")
 
+    def read(self, offset: int, nbytes: int) -> Bytes:
+        """A copy of these bytes in host memory, behind all that was queued on the device."""
+        copy, address = ALLOCATOR.take(nbytes)
+        memory_of(self.device).download(self.device, address, self.address + offset, nbytes)
+        return copy
+
+    def write(self, offset: int, content: Bytes) -> None:
+        """Let these bytes, which are contiguous, be there from `offset` on."""
+        source = int(content.ctypes.data)
+        memory_of(self.device).upload(self.device, self.address + offset, source, content.nbytes)
+
     def __copy__(self) -> Storage:
         raise DeviceError("copy", got=f"storage of {self.device}", need="storage of the host", fix="copy the tensor")
 
     def __reduce__(self) -> tuple[Callable[[Content, str], Storage], tuple[Content, str]]:
         raise DeviceError("pickle", got=f"storage of {self.device}", need="storage of the host", fix="x.to('cpu')")
+
+
+class DeviceMemory(Protocol):
+    """What copies need of a driver (`nnc.core.running.devices`), which explains them."""
+
+    def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
+        """Memory of a device, not initialized."""
+
+    def upload(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes of the host to it."""
+
+    def download(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes of it to the host."""
+
+    def copy(self, device: Device, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes inside it."""
+
+    def fill(self, device: Device, target: int, nbytes: int, byte: int) -> None:
+        """Make bytes of it all the same."""
+
+
+_FIND_MEMORY: list[Callable[[Device], DeviceMemory]] = []
+
+
+def use_devices(find: Callable[[Device], DeviceMemory]) -> None:
+    """From now on `find(device)` gives the driver of a device that is there."""
+    _FIND_MEMORY[:] = [find]
+
+
+def memory_of(device: Device) -> DeviceMemory:
+    """The driver of a device; DeviceError for one that is not there."""
+    if not _FIND_MEMORY:
+        raise DeviceError("device", got=str(device), need=str(CPU), fix="import nnc")
+    return _FIND_MEMORY[0](device)
 
 
 def give_back_free_memory() -> None:

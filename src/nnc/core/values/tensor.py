@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.arguments import explained, frequent
+from nnc.classes import dataclass
 from nnc.core.values.conversion import check_values
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
-from nnc.core.values.storage import Storage
-from nnc.errors import DTypeError, ShapeError, UsageError
+from nnc.core.values.storage import DeviceStorage, Storage, memory_of
+from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
 
 Array = NDArray[np.generic]
@@ -82,8 +84,10 @@ class Tensor:
 
     @classmethod
     def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
-        """A tensor with uninitialized memory, fresh or from a pool."""
-        return cls(spec, Storage.allocate(spec.nbytes, label) if pool is None else pool.allocate(spec.nbytes, label))
+        """A tensor with uninitialized memory of the spec's device, fresh or from a pool."""
+        if pool is None:
+            return cls(spec, Storage.allocate(spec.nbytes, label, spec.device))
+        return cls(spec, pool.of(spec.device).allocate(spec.nbytes, label))
 
     @classmethod
     @frequent
@@ -98,7 +102,10 @@ class Tensor:
     def zeros(cls, spec: TensorSpec, label: str = "") -> Self:
         """A tensor of zeros."""
         tensor = cls.empty(spec, label)
-        tensor.storage.bytes.fill(0)
+        if spec.device.is_host:
+            tensor.storage.bytes.fill(0)
+        elif spec.nbytes:
+            memory_of(spec.device).fill(spec.device, tensor.address, spec.nbytes, 0)
         return tensor
 
     @classmethod
@@ -133,14 +140,73 @@ class Tensor:
 
     @classmethod
     def holding(cls, spec: TensorSpec, content: bytes) -> Self:
-        """A tensor in memory of its own that holds `content`, its elements in row-major order."""
-        return cls(spec, Storage.holding(content))
+        """A tensor in memory of its own that holds `content`, its elements in row-major order.
+
+        DeviceError where this machine has no such device.
+        """
+        if spec.device.is_host:
+            return cls(spec, Storage.holding(content))
+        tensor = cls.empty(spec)
+        if spec.nbytes:
+            tensor._device_storage.write(0, np.frombuffer(content, np.uint8))
+        return tensor
 
     def clone(self) -> Tensor:
         """The elements in fresh memory, in row-major order; nothing else of the storage comes along."""
         copy = Tensor.empty(self.spec)
-        np.copyto(copy.numpy(), self._array)
+        copy._take(self)
         return copy
+
+    def to(self, device: Device) -> Tensor:
+        """The tensor itself where it lies there, else its elements in fresh memory of that device, in row-major order.
+
+        Between two devices they go through the host.
+        """
+        if device == self.spec.device:
+            return self
+        if device.is_host:
+            return self._downloaded()
+        copy = Tensor.empty(self.spec.on(device))
+        copy._take(self if self.spec.device.is_host else self._downloaded())
+        return copy
+
+    def _downloaded(self) -> Tensor:
+        """The elements of a device, in host memory."""
+        spec = self.spec.on(CPU)
+        if not spec.elements:
+            return Tensor.empty(spec)
+        begin, end = self.extent
+        storage = Storage(self._device_storage.read(begin - self.storage.address, end - begin))
+        copy = Tensor(spec, storage, self.address - begin, self.strides)
+        return copy if self.is_contiguous else copy.clone()
+
+    def _take(self, source: Tensor) -> None:
+        """Hold the elements of a tensor of this shape and type, which is here or on the host."""
+        if not self.spec.elements:
+            return
+        if self.spec.device.is_host:
+            np.copyto(self._array, source._array)
+            return
+        device, memory = self.spec.device, memory_of(self.spec.device)
+        if self.is_contiguous and source.is_contiguous and source.spec.device == device:
+            memory.copy(device, self.address, source.address, self.spec.nbytes)
+            return
+        begin, end = self.extent
+        at = begin - self.storage.address
+        array = source.to(CPU)._array
+        if self.is_contiguous:
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        else:
+            # What lies in the gaps stays.
+            content = self._device_storage.read(at, end - begin)
+            whole = Tensor(self.spec.on(CPU), Storage(content), self.address - begin, self.strides)
+            np.copyto(whole._array, array)
+        self._device_storage.write(at, content)
+
+    @property
+    def _device_storage(self) -> DeviceStorage:
+        assert isinstance(self.storage, DeviceStorage)
+        return self.storage
 
     def __copy__(self) -> Tensor:
         return self.clone()
@@ -149,7 +215,7 @@ class Tensor:
         return self.clone()
 
     def __reduce__(self) -> tuple[Callable[[TensorSpec, bytes], Tensor], tuple[TensorSpec, bytes]]:
-        return Tensor.holding, (self.spec, self._array.tobytes())
+        return Tensor.holding, (self.spec, self.to(CPU)._array.tobytes())
 
     @property
     def shape(self) -> Shape:
@@ -167,7 +233,9 @@ class Tensor:
         return self.storage.label in ("arena", "numpy") or self.storage.nbytes != self.spec.nbytes
 
     def numpy(self) -> Array:
-        """The elements as a NumPy array over the same memory (no copy)."""
+        """The elements as a NumPy array over the same memory (no copy). DeviceError for those of a device."""
+        if not self.spec.device.is_host:
+            raise self._elsewhere("numpy")
         if self.storage.file is not None:
             self.storage.file.check()
         return self._array
@@ -192,12 +260,23 @@ class Tensor:
         """The addresses of its first byte and of the one behind its last, whatever gaps are between."""
         if self.is_contiguous:
             return self.address, self.address + self.spec.nbytes
-        low, high = np.lib.array_utils.byte_bounds(self._array)
+        low, high = np.lib.array_utils.byte_bounds(self._addresses)
         return int(low), int(high)
+
+    @property
+    def _addresses(self) -> Array:
+        """The elements as NumPy's, whose bytes nobody asks for: those of a device lie at no such address here."""
+        if self.spec.device.is_host:
+            return self._array
+        size = self.spec.dtype.itemsize
+        return np.asarray(_Addresses(self.address, self.shape, tuple(step * size for step in self.strides), size))
+
+    def _elsewhere(self, subject: str) -> DeviceError:
+        return DeviceError(subject, got=str(self.spec), need="elements of the host", fix="copy them: x.to('cpu')")
 
     def overlaps(self, other: Tensor) -> bool:
         """Whether the two have a byte in common."""
-        if not (self.spec.elements and other.spec.elements):
+        if not (self.spec.elements and other.spec.elements) or self.spec.device != other.spec.device:
             return False
         (begin, end), (first, last) = self.extent, other.extent
         if end <= first or last <= begin:
@@ -205,13 +284,15 @@ class Tensor:
         if self.is_contiguous and other.is_contiguous:
             return True
         try:
-            return bool(np.shares_memory(self._array, other._array, max_work=OVERLAP_WORK))  # type: ignore[arg-type]  # the stub knows the two special values alone
+            return bool(np.shares_memory(self._addresses, other._addresses, max_work=OVERLAP_WORK))  # type: ignore[arg-type]  # the stub knows the two special values alone
         except np.exceptions.TooHardError:
             return True
 
     def is_same_memory(self, other: Tensor) -> bool:
         """Whether the two have the same bytes in the same order."""
         if self.address != other.address or self.spec.nbytes != other.spec.nbytes:
+            return False
+        if self.spec.device != other.spec.device:
             return False
         same_steps = (self.shape, self.strides) == (other.shape, other.strides)
         return same_steps or (self.is_contiguous and other.is_contiguous)
@@ -221,7 +302,13 @@ class Tensor:
         """Write `value` (same shape after broadcasting) into this tensor's memory.
 
         Never floats into integers, nor integers that the element type cannot hold: DTypeError, and nothing is written.
+        From and to other devices through the host, but for equal ones.
         """
+        if not self.spec.device.is_host:
+            self._copy_here(value)
+            return
+        if isinstance(value, Tensor):
+            value = value.to(CPU)._array
         source, own = as_array(value), self._array
         if source.dtype == own.dtype and source.shape == own.shape and own.flags.writeable:
             # Nothing to convert, so nothing that could go wrong: the way of most batches.
@@ -242,6 +329,15 @@ class Tensor:
         with np.errstate(all="ignore"):
             np.copyto(own, source, casting="unsafe")
 
+    def _copy_here(self, value: ArrayLike | Tensor) -> None:
+        """`copy_from` on a device."""
+        if isinstance(value, Tensor) and (value.shape, value.dtype) == (self.shape, self.dtype):
+            self._take(value)
+            return
+        made = Tensor.empty(self.spec.on(CPU))
+        made.copy_from(value)
+        self._take(made)
+
     def __dlpack__(
         self,
         *,
@@ -259,13 +355,31 @@ class Tensor:
         return int(kind), int(number)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        return np.array(self._array, dtype=dtype, copy=copy)
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        return fitted(f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self._array}")
+        return fitted(f"Tensor({self.spec}{', shared storage' if self.shares_memory else ''})\n{self.to(CPU)._array}")
 
     def _repr_html_(self) -> str:
         return preformatted(repr(self))
+
+
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """Where elements lie, as NumPy asks for it, which looks at none of them."""
+
+    address: int
+    shape: Shape
+    strides: Shape
+    size: int
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        """Bytes without a meaning."""
+        return {
+            "version": 3, "typestr": f"|V{self.size}", "shape": self.shape, "strides": self.strides,
+            "data": (self.address, False),
+        }  # fmt: skip
 
 
 def as_array(value: ArrayLike) -> Array:

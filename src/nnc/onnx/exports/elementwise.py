@@ -171,6 +171,7 @@ EXPORTS: dict[str, ExportRow] = {
             "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
             "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "bitwise_not": "BitwiseNot", "where": "Where",
             "copy": "Identity",
+            "to_device": "Identity",
         }.items()
     },
     "equal": _equal,

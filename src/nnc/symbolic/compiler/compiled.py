@@ -569,7 +569,12 @@ def check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None
     """ShapeError unless each is a whole root, with a tensor of its shape and type or none yet."""
     for key, tensor in bound.items():
         spec = graph.tensors[key].spec
-        if graph.root(key) == key and (tensor is None or (tensor.shape, tensor.dtype) == (spec.shape, spec.dtype)):
+        same = tensor is None or (tensor.shape, tensor.dtype, tensor.spec.device) == (
+            spec.shape,
+            spec.dtype,
+            spec.device,
+        )
+        if graph.root(key) == key and same:
             continue
         got = "an alias" if tensor is None else str(tensor.spec)
         raise ShapeError(

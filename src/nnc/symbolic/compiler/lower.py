@@ -188,7 +188,11 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
     taken: set[TensorKey] = set()
     for new, old in carries.items():
         first, second = graph.tensors[new].spec, graph.tensors[old].spec
-        fits = graph.root(new) == new and (first.shape, first.dtype) == (second.shape, second.dtype)
+        fits = graph.root(new) == new and (first.shape, first.dtype, first.device) == (
+            second.shape,
+            second.dtype,
+            second.device,
+        )
         if new in given or old not in given or old in taken or not fits:
             raise SymbolError(
                 "carry",

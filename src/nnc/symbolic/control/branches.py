@@ -12,7 +12,7 @@ from nnc.core.values.command import Command
 from nnc.errors import ArityError
 from nnc.ops.elementwise.pointwise import add, affine, cast, equal
 from nnc.ops.movement.fill import fill_like, scalar_like
-from nnc.ops.rules import Applied, Gradients, operator
+from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients, operator
 from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, infer_case
 from nnc.symbolic.control.parts import as_symbol, pull_back_body, results_of_their_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
@@ -127,3 +127,4 @@ CASE_OF = operator(
     doc="y = branch[choice](x…)",
 )
 BODIES.set(CASE_OF, CaseAttrs.bodies)
+MIXED_DEVICES.set(CASE_OF, True)

@@ -141,5 +141,7 @@ def _specs(graph: SymbolicGraph, keys: Sequence[TensorKey]) -> Specs:
 
 
 def _check_specs(subject: str, got: Specs, need: Specs) -> None:
-    if [(spec.shape, spec.dtype) for spec in got] != [(spec.shape, spec.dtype) for spec in need]:
+    if [(spec.shape, spec.dtype, spec.device) for spec in got] != [
+        (spec.shape, spec.dtype, spec.device) for spec in need
+    ]:
         raise ShapeError(subject, got=", ".join(map(str, got)), need=", ".join(map(str, need)) or "nothing")

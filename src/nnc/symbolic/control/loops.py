@@ -17,7 +17,7 @@ from nnc.errors import NotDifferentiableError, ShapeError, SymbolError
 from nnc.ops.elementwise.pointwise import add, less
 from nnc.ops.indexing.indexing import INDEX_SELECT, index_select, scatter_add
 from nnc.ops.movement.fill import fill_like
-from nnc.ops.rules import Applied, Gradients, operator
+from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients, operator
 from nnc.symbolic.control.commands import (
     CONTROL_REGISTRY,
     Holds,
@@ -362,3 +362,4 @@ WHILE = operator(
     doc="x = next(x) while the test holds",
 )
 BODIES.set(WHILE, lambda attrs: (("body", attrs.body),))
+MIXED_DEVICES.set(WHILE, True)

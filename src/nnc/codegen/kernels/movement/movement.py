@@ -44,6 +44,7 @@ from nnc.ops.movement.movement import (
     TransposeAttrs,
     lies_apart,
 )
+from nnc.ops.movement.transfer import TO_DEVICE
 
 Move = Pointwise | Transposition | Interleaving
 MOST_PHASES = 64
@@ -273,6 +274,7 @@ ROWS: Rows = {
     FILL: KernelRow(_fill, any_type, scattered=True),
     copy.contiguous: KernelRow(_copy, any_type, strided=True, scattered=True),
     copy.stop_gradient: KernelRow(_copy, any_type, strided=True, scattered=True),
+    TO_DEVICE: KernelRow(_copy, any_type, strided=True, scattered=True),
     BROADCAST_TO: KernelRow(_broadcast, any_type, strided=True, scattered=True),
     TRANSPOSE: KernelRow(_transpose, any_type, strided=True, scattered=True),
     CONVERT_LAYOUT: KernelRow(_convert_layout, _unblocked, strided=True, scattered=True),

@@ -1,0 +1,51 @@
+"""to_device: the same elements on another device. y[i…] = x[i…]."""
+
+from __future__ import annotations
+
+from nnc.arguments import checked
+from nnc.classes import dataclass
+from nnc.core.values.command import Command
+from nnc.core.values.device import AnyDevice, Device, device_of
+from nnc.ops.batching import batched_alike
+from nnc.ops.examples import MATRIX, Example
+from nnc.ops.operand import T, apply_command
+from nnc.ops.precision import FOLLOW
+from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients, Specs, operator, single
+
+__all__ = ["to_device"]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferAttrs:
+    """Where the result lies."""
+
+    device: Device = Device()
+
+
+def _infer(attrs: TransferAttrs, specs: Specs) -> Specs:
+    return (specs[0].on(attrs.device),)
+
+
+def _gradient(call: Applied[TransferAttrs], gradients: Gradients) -> Gradients:
+    return (to_device(single(gradients), call.inputs[0].spec.device),)
+
+
+TO_DEVICE = operator(
+    "to_device",
+    TransferAttrs,
+    ("x",),
+    infer=_infer,
+    gradient=_gradient,
+    precision=FOLLOW,
+    batched=batched_alike,
+    example=Example(TransferAttrs(), (MATRIX,)),
+    doc="y[i…] = x[i…] in row-major memory of a device",
+)
+MIXED_DEVICES.set(TO_DEVICE, True)
+
+
+@checked
+def to_device(x: T, device: AnyDevice) -> T:
+    """y[i…] = x[i…] on that device, and x itself where it is there already; the gradient goes the way back."""
+    target = device_of(device)
+    return x if x.spec.device == target else apply_command(Command(TO_DEVICE, TransferAttrs(target)), x)
