@@ -73,6 +73,41 @@ def test_a_summary_has_a_row_per_layer() -> None:
     )
 
 
+def test_a_summary_tells_bytes_and_work_and_prints_a_table() -> None:
+    model = nn.Model(nn.Sequential(nn.Dense(3), nn.BatchNorm(), nn.ReLU()), (4,))
+    dense, norm, relu = model.summary()
+    assert (dense.parameter_bytes, dense.output_bytes, dense.work) == (4 * 15, 4 * 3, 2 * 3 * 4)
+    assert norm.parameters == 2 * 3
+    assert norm.parameter_bytes >= 4 * 4 * 3  # statistics are held, and not trained
+    assert (relu.parameter_bytes, relu.seconds) == (0, None)
+    lines = str(model.summary()).splitlines()
+    assert lines[0].split() == [
+        "name",
+        "layer",
+        "output",
+        "parameters",
+        "parameter",
+        "bytes",
+        "output",
+        "bytes",
+        "work",
+    ]
+    assert lines[-1].split()[:2] == ["total", "21"]
+    assert len(lines) == 3 + 4
+    assert repr(model.summary()) == str(model.summary())
+    assert model.summary()[:1] == (dense,)
+
+
+def test_a_summary_with_times_measures_each_layer() -> None:
+    layers = nn.Sequential(first=nn.Dense(64), deep=nn.Sequential(nn.Dense(64), nn.Tanh()), last=nn.Dense(2))
+    model = nn.Model(layers, (256,))
+    rows = model.summary(time=True)
+    assert [row.name for row in rows] == ["first", "deep.0", "deep.1", "last"]
+    assert all(row.seconds is not None for row in rows)
+    assert sum(row.seconds or 0.0 for row in rows) > 0
+    assert str(rows).splitlines()[0].endswith("ms")
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_one_others() -> None:
     one, same, other = (dense(seed=seed).state_dict() for seed in (3, 3, 4))
     assert all(one[path].tobytes() == same[path].tobytes() for path in one)

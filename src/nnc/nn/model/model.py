@@ -27,7 +27,7 @@ from nnc.nn.model.figures import Evaluation
 from nnc.nn.model.model_saving import save_model
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
-from nnc.nn.model.summary import LayerSummary, summarize
+from nnc.nn.model.summary import ModelSummary, summarize, timed
 from nnc.nn.model.updating import ModelUpdates, region
 from nnc.nn.optimization.chains import OptimizerChain
 from nnc.nn.optimization.loss_scale import LossScale
@@ -244,19 +244,23 @@ class Model(ModelUpdates, Answering):
         """One update by gradients by path, as `rule.update(model, gradients)` has it."""
         follow(self, rule, gradients, rate)
 
-    def summary(self) -> tuple[LayerSummary, ...]:
-        """One row per layer, nested ones in order: name, options, output shape without the batch, parameters."""
+    @checked
+    def summary(self, *, time: bool = False) -> ModelSummary:
+        """One row per layer, nested ones in order: what `LayerSummary` says. Prints as a table.
+
+        With `time` predictions of one example of zeros are run, and each layer's kernels are measured.
+        """
         graph = SymbolicGraph("summary")
-        return tuple(summarize(self.layer, "", self._input_symbols(graph), graph)[0])
+        rows, _ = summarize(self.layer, "", self._input_symbols(graph), graph)
+        return ModelSummary(timed(rows, self.predict, self.inputs) if time else rows)
 
     def __repr__(self) -> str:
         return f"Model({self._title()}, by {type(self.optimizer).__name__})"
 
     def _repr_html_(self) -> str:
         """The summary, for notebooks."""
-        rows = [(row.name, row.layer, list(row.output), f"{row.parameters:,}") for row in self.summary()]
-        caption = f"Model: {self._title()}, by {self.optimizer}"
-        return table_of(caption, ("name", "layer", "output", "parameters"), rows)
+        summary = self.summary()
+        return table_of(f"Model: {self._title()}, by {self.optimizer}", summary.columns, summary.cells)
 
     def _title(self) -> str:
         inputs, outputs = (", ".join(map(str, specs)) for specs in (self.inputs, self.outputs))

@@ -1,22 +1,93 @@
-"""What a model is made of, a row per layer."""
+"""What a model is made of, layer by layer: printed as a table, read as rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
 from nnc.classes import dataclass
-from nnc.core.values.spec import Shape
+from nnc.concrete.profiling import RunProfile, profile
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.nn.layers.combine import Sequential
 from nnc.nn.layers.layer import Layer, ParameterSpec, Scope
+from nnc.ops.work import work
 from nnc.symbolic import Symbol, SymbolicGraph
+
+MEASURED_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSummary:
-    """One line of a model's summary."""
+    """One line of a model's summary, for one example: what a layer gives, has, and does in a prediction.
+
+    `parameters` counts trained elements, `parameter_bytes` what all tensors of the layer take, statistics too;
+    `output_bytes` what its outputs take; `work` the floating-point operations of its commands as they are written,
+    those in a loop's body once. `seconds` is the measured time of its kernels in a prediction, None where nobody asked.
+    """
 
     name: str
     layer: str
     output: Shape
     parameters: int
+    parameter_bytes: int = 0
+    output_bytes: int = 0
+    work: int = 0
+    seconds: float | None = None
+
+
+class ModelSummary(tuple[LayerSummary, ...]):
+    """Rows of layers, nested ones in order; prints as a table with a line of sums."""
+
+    __slots__ = ()
+
+    @property
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows as texts, the sums last; a column of milliseconds where they were measured."""
+        timed = any(row.seconds is not None for row in self)
+        rows = [
+            (
+                row.name, row.layer, str([*row.output]), f"{row.parameters:,}", f"{row.parameter_bytes:,}",
+                f"{row.output_bytes:,}", f"{row.work:,}", *([_milliseconds(row.seconds)] if timed else []),
+            )
+            for row in self
+        ]  # fmt: skip
+        sums = (
+            "total", "", "", f"{sum(row.parameters for row in self):,}",
+            f"{sum(row.parameter_bytes for row in self):,}", f"{sum(row.output_bytes for row in self):,}",
+            f"{sum(row.work for row in self):,}",
+            *([_milliseconds(sum(row.seconds or 0.0 for row in self))] if timed else []),
+        )  # fmt: skip
+        return [*rows, sums]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        timed = any(row.seconds is not None for row in self)
+        named = ("name", "layer", "output", "parameters", "parameter bytes", "output bytes", "work")
+        return (*named, "ms") if timed else named
+
+    def __str__(self) -> str:
+        lines = [self.columns, *self.cells]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
+        left = 3
+
+        def text(line: tuple[str, ...]) -> str:
+            parts = zip(line, widths, strict=True)
+            return "  ".join(
+                part.ljust(width) if place < left else part.rjust(width) for place, (part, width) in enumerate(parts)
+            ).rstrip()
+
+        rule = "  ".join("─" * width for width in widths)
+        return "\n".join([text(lines[0]), rule, *map(text, lines[1:-1]), rule, text(lines[-1])])
+
+    __repr__ = __str__
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.3f}"
 
 
 def summarize(
@@ -29,11 +100,64 @@ def summarize(
             inner_rows, inputs = summarize(inner, f"{name}.{part}" if name else part, inputs, graph)
             rows.extend(inner_rows)
         return rows, inputs
-    counts: dict[str, int] = {}
+    trained: dict[str, int] = {}
+    held: dict[str, int] = {}
 
     def resolve(parameter: ParameterSpec) -> Symbol:
-        counts[parameter.path] = parameter.spec.elements if parameter.trainable else 0
+        trained[parameter.path] = parameter.spec.elements if parameter.trainable else 0
+        held[parameter.path] = parameter.spec.nbytes
         return graph.input(parameter.spec, parameter.path)
 
+    before = len(graph.execs)
     outputs = layer.build_many(Scope(resolve, name), inputs)
-    return [LayerSummary(name, repr(layer), outputs[0].shape[1:], sum(counts.values()))], outputs
+    row = LayerSummary(
+        name,
+        repr(layer),
+        outputs[0].shape[1:],
+        sum(trained.values()),
+        sum(held.values()),
+        sum(output.spec.nbytes for output in outputs),
+        _work(graph, before),
+    )
+    return [row], outputs
+
+
+def _work(graph: SymbolicGraph, before: int) -> int:
+    """Operations of all commands but those that were there before."""
+    total = 0
+    for _, record in [*graph.execs.items()][before:]:
+        given = [None if key is None else graph.tensors[key].spec for key in record.inputs]
+        total += work(record.command, given, [graph.tensors[key].spec for key in record.outputs])
+    return total
+
+
+def timed(
+    rows: Sequence[LayerSummary], predict: Callable[[Any], object], specs: Sequence[TensorSpec]
+) -> list[LayerSummary]:
+    """The rows with the times of their kernels in predictions of one example of zeros."""
+    inputs = [np.zeros((1, *spec.shape), spec.dtype.numpy) for spec in specs]
+    given = inputs if len(inputs) > 1 else inputs[0]
+    predict(given)
+    with profile() as measured:
+        for _ in range(MEASURED_RUNS):
+            predict(given)
+    spent = _seconds(measured, [row.name for row in rows])
+    return [replace(row, seconds=seconds) for row, seconds in zip(rows, spent, strict=True)]
+
+
+def _seconds(measured: RunProfile, names: Sequence[str]) -> list[float]:
+    """What the kernels of each layer took in a run, on the median, by the layer's path.
+
+    A kernel that joins commands of several layers counts for the one that it is named after.
+    """
+    runs = max(len(measured.runs), 1)
+    spent = [[0.0] * runs for _ in names]
+    places = {name: place for place, name in enumerate(names)}
+    for kernel in measured.kernels:
+        path = kernel.name
+        while path and path not in places:
+            path = path.rpartition(".")[0]
+        run = next((at for at, each in enumerate(measured.runs) if each.begin <= kernel.begin <= each.end), 0)
+        if path:
+            spent[places[path]][run] += (kernel.end - kernel.begin) * 1e-9
+    return [float(np.median(times)) for times in spent]
