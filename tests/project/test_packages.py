@@ -8,10 +8,13 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import nnc
 
 pytest.importorskip("hatchling", reason="the extra test is not installed: no hatchling to build with")
 
@@ -57,6 +60,31 @@ def test_packages_are_the_same_bytes_each_time(twice: tuple[list[Path], list[Pat
     first, second = ([(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths] for paths in twice)
     assert len(first) == 2
     assert first == second
+
+
+def test_package_indexes_take_them(twice: tuple[list[Path], list[Path]]) -> None:
+    pytest.importorskip("twine", reason="the extra test is not installed: no twine to check with")
+    paths = [str(path) for path in twice[0]]
+    command = [sys.executable, "-m", "twine", "--no-color", "check", "--strict", *paths]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert checked.stdout.count("PASSED") == len(paths)
+
+
+def test_the_citation_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    facts = dict(line.split(": ", 1) for line in (ROOT / "CITATION.cff").read_text().splitlines() if ": " in line[:20])
+    assert facts["version"] == project["version"] == nnc.__version__
+    assert facts["license"] == project["license"]
+    released = f"## {project['version']} — {facts['date-released'].strip(chr(34))}"
+    assert released in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_everything_is_every_extra_that_users_ask_for() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (everything,) = extras["all"]
+    named = set(everything.removeprefix("nnc[").removesuffix("]").split(","))
+    assert named == extras.keys() - {"all", "array-api", "bench", "docs", "test"}
 
 
 def test_the_wheel_has_the_package_its_page_and_the_examples(twice: tuple[list[Path], list[Path]]) -> None:

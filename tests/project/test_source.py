@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "nnc"
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
 ROOT_ENTRIES = {
-    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SECURITY.md",
-    "benchmarks", "docs", "examples", "pyproject.toml", "scripts", "src", "tests",
+    ".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md",
+    "SECURITY.md", "benchmarks", "docs", "examples", "pyproject.toml", "scripts", "src", "tests",
 }  # fmt: skip
 # Names that could hold anything: STYLE asks for what a variable holds.
 EMPTY_VARIABLES = {"found", "one"}
