@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.runtime import NativeProgram, WorkerPool, ZeroedMemory, make_pool
@@ -18,6 +17,7 @@ from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
+from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

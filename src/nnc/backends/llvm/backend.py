@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from nnc.backends.llvm import library
 from nnc.backends.llvm.assembly import assemble, assemble_loop
-from nnc.backends.llvm.claims import TargetClaims
+from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.measure import measure
 from nnc.backends.llvm.run.engine import engine, measure_by, traced_pool
 from nnc.backends.llvm.run.peak import peak
@@ -29,9 +29,9 @@ measure_by(measure)
 remember_imported()
 
 
-def _claims() -> TargetClaims:
+def _claims() -> ProcessorClaims:
     """Those of the processor at hand."""
-    return TargetClaims(engine().target)
+    return processor_claims(engine().target)
 
 
 @dataclass(slots=True)

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import assert_never
 
-from nnc.backends.llvm.assembly import Assembly, Draft
+from nnc.backends.llvm.assembly import Assembly
 from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, aligned
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import SCALARS, Scalar
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.assembling import Draft
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
@@ -187,6 +188,6 @@ class _Linking:
         extents = (*draft.reads, *draft.writes)
         places = tuple(
             self.places.at(address) if extent.end > extent.begin else MemoryPlace(Base.ARENA, 0)
-            for address, extent in zip(draft.addresses, extents, strict=False)
+            for address, extent in zip(draft.words, extents, strict=False)
         )
-        return KernelRun(number, places, draft.addresses[draft.operands :])
+        return KernelRun(number, places, draft.words[draft.operands :])

@@ -8,7 +8,6 @@ from time import perf_counter, thread_time
 
 import numpy as np
 
-from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.peak import peak
@@ -19,6 +18,7 @@ from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import F32, F64
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
+from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

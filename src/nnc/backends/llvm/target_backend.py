@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nnc.backends.llvm import library
-from nnc.backends.llvm.claims import TargetClaims
+from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.linking import linked
 from nnc.backends.llvm.object_files import object_file
 from nnc.backends.llvm.run.engine import engine
@@ -33,7 +33,7 @@ class TargetBackend:
 
     name: str
     target: LibraryTarget
-    claims: TargetClaims
+    claims: ProcessorClaims
 
     @property
     def is_module(self) -> bool:
@@ -82,4 +82,4 @@ class TargetBackend:
 def target_backend(name: str) -> TargetBackend:
     """The backend of a row of the table, with features behind its name; UsageError for other names."""
     target = library_target(name, engine().target if name == NATIVE else None)
-    return TargetBackend(f"target:{name}", target, TargetClaims(target.description))
+    return TargetBackend(f"target:{name}", target, processor_claims(target.description))

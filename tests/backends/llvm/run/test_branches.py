@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.backends.llvm.harness import Array, launch, pool
 from tests.backends.llvm.run.test_runtime import ITEMS, DoubleAndOne, climb
 
-from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, AddressRange, Stretch, Task, stretches
+from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, Stretch, Task, stretches
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
+from nnc.codegen.program.assembling import AddressRange
 
 SMALL = 3000.0
 

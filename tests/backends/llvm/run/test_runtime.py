@@ -14,7 +14,6 @@ import pytest
 from tests.backends.llvm.harness import Array, jit, launch, pool
 
 from nnc.backends.llvm.run import engine as module
-from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.interpreter import (
     COUNT,
@@ -32,6 +31,7 @@ from nnc.backends.llvm.run.steps import Launch, barriers, steps_of
 from nnc.codegen.frame.kernel import Phase, phase
 from nnc.codegen.ir.builder import F32, Module, Type
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.assembling import AddressRange
 from nnc.core.values.storage import ALLOCATOR, Bytes
 from nnc.errors import OutOfMemoryError
 

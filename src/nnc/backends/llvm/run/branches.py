@@ -16,23 +16,12 @@ from dataclasses import field
 from itertools import takewhile
 
 from nnc.classes import dataclass
+from nnc.codegen.program.assembling import AddressRange
 
 # Steps that are looked at together; how far to go on where nothing was found; above what cost a step is better cut.
 STRETCH, STRIDE, MOST_NANOSECONDS = 64, 16, 50_000.0
 # What a meeting of all workers takes, and what a stretch must gain: nanoseconds, and a part of its time.
 MEETING_NANOSECONDS, LEAST_NANOSECONDS, LEAST_PART = 1000.0, 1000.0, 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class AddressRange:
-    """Bytes [begin, end) of the process's memory."""
-
-    begin: int
-    end: int
-
-    def overlaps(self, other: AddressRange) -> bool:
-        """True when a byte is in both."""
-        return self.begin < other.end and other.begin < self.end
 
 
 @dataclass(frozen=True, slots=True)

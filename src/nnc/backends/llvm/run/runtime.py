@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.llvm.run import interpreter
-from nnc.backends.llvm.run.branches import AddressRange
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
 from nnc.backends.llvm.run.steps import FIRST, WINDOW, Launch, ProgramStep, Words, barriers, steps_of, with_branches
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import NativeKernel, aligned
+from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.forking import in_children
 from nnc.core.precautions.shield import Shield
 from nnc.core.precautions.uncopied import Uncopied

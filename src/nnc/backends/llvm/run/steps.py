@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.backends.llvm.run.branches import AddressRange, Task, stretches
+from nnc.backends.llvm.run.branches import Task, stretches
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import NativeKernel
+from nnc.codegen.program.assembling import AddressRange
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
