@@ -20,7 +20,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.spec import Shape, spec
 from nnc.graph import Op
-from nnc.ops.convolutions.convolutions import ConvolutionAttrs
+from nnc.ops.convolutions.convolutions import ConvolutionAttrs, ConvolutionGradientAttrs
 from nnc.ops.convolutions.pooling import PoolAttrs
 from nnc.ops.convolutions.window import Window, window_of
 from nnc.ops.indexing.order import ScanAttrs
@@ -30,6 +30,8 @@ from nnc.ops.movement.movement import ConcatenateAttrs, TransposeAttrs
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
 from nnc.ops.products.products import GemmAttrs
 from nnc.ops.rules import infer
+from nnc.ops.sequence.attention import AttentionAttrs
+from nnc.ops.sequence.recurrent import RecurrentAttrs
 
 TARGET = TargetDescription("x86_64-unknown-linux-gnu", "x86-64-v4", "", 512, 32, fused=True)
 SIZES = (1, 2, 7, 31, 64, 97)
@@ -53,11 +55,11 @@ class Baked:
 
 @dataclass(frozen=True)
 class Row:
-    """An operator whose operands follow a size; how many texts serve all sizes."""
+    """An operator whose operands follow a size, None for those that are left out; how many texts serve all sizes."""
 
     name: str
     op: Op[Any]
-    shapes: Callable[[int], tuple[Shape, ...]]
+    shapes: Callable[[int], tuple[Shape | None, ...]]
     attrs: Any = NONE
     texts: int = 1
     sizes: tuple[int, ...] = SIZES
@@ -76,6 +78,19 @@ PADDED = ConvolutionAttrs(window_of(3, padding=1))
 LINES = ConvolutionAttrs(Window((1, 1), ((0, 0), (1, 1)), (1, 1)))
 STRIDED = ConvolutionAttrs(window_of(3, stride=2, padding=1))
 APART = ConvolutionAttrs(window_of(3, padding=1), 24)
+HEADS = AttentionAttrs(0.3, causal=True)
+
+
+def by_weight(kernel: Shape, window: Window, groups: int = 1) -> ConvolutionGradientAttrs:
+    """Of the gradient by weights of such a kernel."""
+    return ConvolutionGradientAttrs(window, groups, kernel)
+
+
+def recurrent(n: int, gates: int, units: int = 24) -> tuple[Shape, ...]:
+    """Operands of a recurrent network over n steps of n + 2 rows."""
+    return (n, n + 2, gates * units), (units, gates * units), (n + 2, units)
+
+
 TABLE = [
     Row("flat", op_of("relu"), lambda n: ((n, 3, 5),), sizes=(0, *SIZES)),
     Row("long chains", op_of("gelu"), lambda n: ((5, n),)),
@@ -111,6 +126,23 @@ TABLE = [
     Row("wide", op_of("convolution"), lambda n: ((1, 6, n, 16), (1, 3, 16, 40), (40,)), LINES, 1, (26, 41, 50, 97)),
     Row("tiles", op_of("convolution"), lambda n: ((1, n, n, 64), (3, 3, 64, 64), (64,)), PADDED, 4, (14, 17, 28)),
     Row("channels apart", op_of("convolution"), lambda n: ((1, n, n, 24), (3, 3, 1, 24), (24,)), APART, 2, (8, 13, 30)),
+    Row("weights", op_of("convolution_weight_gradient"), lambda n: ((n, 9, 8, 3), (n, 9, 8, 20)),
+        by_weight((3, 3), PADDED.window), 1, (1, 2, 7, 31)),
+    Row("weights, heights", op_of("convolution_weight_gradient"), lambda n: ((2, n, 8, 6), (2, n, 8, 20)),
+        by_weight((3, 3), PADDED.window, 2), 2, (2, 7, 31, 97)),
+    Row("weights in tiles", op_of("convolution_weight_gradient"), lambda n: ((n, 9, 13, 16), (n, 9, 13, 32)),
+        by_weight((3, 3), PADDED.window), 5, (1, 2, 7, 31, 64)),
+    Row("lstm", op_of("lstm"), lambda n: (*recurrent(n, 4), (n + 2, 24)), RecurrentAttrs(), 4, (1, 2, 5, 13, 14, 33)),
+    Row("backwards", op_of("gru"), lambda n: (*recurrent(n, 3), (72,)), RecurrentAttrs(reverse=True), 4, (1, 2, 13, 33)),
+    Row("heads of tokens", op_of("attention"), lambda n: ((2, n, 4, 24), (2, n, 2, 24), (2, n, 2, 24), None), HEADS, 8,
+        (1, 2, 7, 31, 40, 64, 97)),
+    Row("lstm, gradient", op_of("lstm_gradient"),
+        lambda n: (*[(n, n + 2, 24)] * 2, (n, n + 2, 96), (n, n + 2, 24), (24, 96), (n + 2, 24)),
+        RecurrentAttrs(), 4, (1, 2, 5, 13, 14, 33)),
+    Row("heads, gradient", op_of("attention_gradient"),
+        lambda n: ((2, n, 4, 24), (2, n, 4, 24), (2, n, 2, 24), (2, n, 2, 24), (2, n, 4, 24), (2, 4, n), None), HEADS, 8,
+        (1, 2, 7, 31, 40, 64, 97)),
+    Row("new tokens", op_of("attention"), lambda n: ((2, 1, 4, 24), (2, n, 2, 24), (2, n, 2, 24), None), HEADS, 4),
     Row("squares", op_of("mean_squared_error"), lambda n: ((n, 12), (n, 12)), LossAttrs(LossReduction.MEAN), 2),
 ]
 
@@ -128,11 +160,11 @@ def test_one_text_has_the_bits_of_all_sizes(row: Row) -> None:
     assert len(hashes) <= row.texts
 
 
-def operands(op: Op[Any], attrs: Any, shapes: Sequence[Shape]) -> tuple[list[Array], list[Array], Generator]:
-    specs = [spec(shape, "f32") for shape in shapes]
-    written = infer(op, attrs, tuple(specs))
+def operands(op: Op[Any], attrs: Any, shapes: Sequence[Shape | None]) -> tuple[list[Array], list[Array], Generator]:
+    given = tuple(None if shape is None else spec(shape, "f32") for shape in shapes)
+    written, specs = infer(op, attrs, given), [one for one in given if one is not None]
     random = np.random.default_rng(0)
-    inputs = [random.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    inputs = [random.standard_normal(one.shape, dtype=np.float32) for one in specs]
     results = [np.full(one.shape, 7, one.dtype.numpy) for one in written]
     views = [view_of(one) for one in specs], [view_of(one) for one in written]
     return inputs, results, ROWS[op].generate(attrs, *views)

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from nnc.classes import dataclass
 from nnc.codegen.frame.tile import Accumulators, Tile, choose_tile, column_masks, load_row
 from nnc.codegen.ir.builder import Builder, Scalar, Type, Value
+from nnc.core.values.derived import known
 
 MOST_ROWS = 8  # of a register tile
 # Steps of a sum in a round of its loop: 0.9 of the time where another process has half of the core.
 UNROLL = 4
+# From so many vectors of columns on all have one tile, that of so many columns.
+FEW_VECTORS, MANY_COLUMNS = 4, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class BlockProduct:
 
     def write(self, b: Builder, rows: Value) -> None:
         """Whole register tiles of rows, then rows one by one; the loops over the shorter side are the inner ones."""
-        tile = choose_tile(b.target, self.scalar, min(self.shape[0], MOST_ROWS), self.shape[1])
+        tile = choose_tile(b.target, self.scalar, min(self.shape[0], MOST_ROWS), self._about(b))
         whole = rows // tile.rows * tile.rows
         columns = self.bounds(b.constant(0), rows).columns
         wide = self.shape[1] > self.shape[0]
@@ -63,6 +66,13 @@ class BlockProduct:
                 outer, inner = sides[::-1] if wide else sides
                 with b.loop(*outer) as first, b.loop(*inner) as second:
                     self._columns(b, part, *((second, first) if wide else (first, second)))
+
+    def _about(self, b: Builder) -> int:
+        """The columns that a tile is chosen for; where they are read, one number for all that fill many vectors."""
+        columns, lanes = self.shape[1], b.target.lanes(8 * self.scalar.size)
+        if known(columns):
+            return columns
+        return next((v * lanes for v in range(1, FEW_VECTORS) if columns <= v * lanes), MANY_COLUMNS)
 
     def _columns(self, b: Builder, tile: Tile, row: Value, column: Value) -> None:
         """One tile if its rows need all of its columns; single vectors if they need some."""

@@ -11,19 +11,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, candidates, column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
+from nnc.core.values.derived import Read
 
 Pair = tuple[int, int]
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each
 
 
 @dataclass(frozen=True, slots=True)
-class WeightGradient:
+class WeightGradient(WithSizes):
     """Sizes as in convolution.Convolution. Operands: x, g, w', of which w' is f32 where x and g have 16 bits.
 
     `tile` takes the place of what the plan would choose.
@@ -41,6 +42,14 @@ class WeightGradient:
     dilations: Pair
     groups: int
     tile: Tile | None = None
+
+    def opened(self, read: Read, target: TargetDescription) -> WeightGradient:
+        """The batch and heights are read; offsets of the rows of w' follow the width."""
+        (height, width), (rows, columns) = self.sizes, self.outputs
+        tile = WeightGradientPlan.of(self, target).tile
+        return replace(
+            self, batch=read(self.batch), sizes=(read(height), width), outputs=(read(rows), columns), tile=tile
+        )
 
     def workspace(self, target: TargetDescription) -> int:
         """Always 0: what is kept is a worker's own."""
@@ -60,7 +69,7 @@ class WeightGradient:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
         plan = WeightGradientPlan.of(self, module.target)
-        products = float(self.batch * self.outputs[0] * self.outputs[1] * self.rows * self.filters)
+        products = 1.0 * self.batch * self.outputs[0] * self.outputs[1] * self.rows * self.filters
         with phase(module, name) as writer:
             _WeightGradientWriter(plan, writer).write()
         return (Phase(name, plan.items, nanoseconds(module.target, self.work, products)),)

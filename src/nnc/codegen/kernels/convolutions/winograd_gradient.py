@@ -13,14 +13,16 @@ stays in the cache. How tiles are cut depends on the shape alone, and so do sums
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.codegen.kernels.convolutions.winograd_algorithm import F4, TAPS, Grid, instructions, transform, transposed
+from nnc.core.values.derived import Read
 
 # Sides of a block: 64 x 64 sums of 36 products are 0.6 MB. Both are filled with vectors, of which the longest has 16.
 MOST_SIDE, SIDE_STEP = 64, 16
@@ -36,10 +38,16 @@ SPREAD_OUTPUTS, GATHER_TAPS = transposed(F4.result), transposed(F4.kernel)
 
 
 @dataclass(frozen=True, slots=True)
-class WinogradGradient:
+class WinogradGradient(WithSizes):
     """The generator; operands and sizes are those of `problem`, of f32."""
 
     problem: WeightGradient
+
+    def opened(self, read: Read, target: TargetDescription) -> WinogradGradient:
+        """The batch, heights and widths are read."""
+        p = self.problem
+        sizes, outputs = ((read(height), read(width)) for height, width in (p.sizes, p.outputs))
+        return WinogradGradient(replace(p, batch=read(p.batch), sizes=sizes, outputs=outputs))
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -132,7 +140,7 @@ class WinogradGradient:
             return (first,)
         with phase(module, f"{name}_total") as writer:
             self._add_up(writer, Type(F32, lanes))
-        adding = nanoseconds(module.target, F32, float(self.parts * self.weights))
+        adding = nanoseconds(module.target, F32, 1.0 * self.parts * self.weights)
         return (first, Phase(f"{name}_total", self.weights // lanes, adding))
 
     def _add_up(self, w: PhaseWriter, kind: Type) -> None:

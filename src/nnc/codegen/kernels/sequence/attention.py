@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_product import MOST_ROWS, BlockProduct, Bounds, Matrix
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.row import (
     Generate,
@@ -34,6 +35,7 @@ from nnc.codegen.frame.widened import in_f32
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BOOL, F32, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.values.derived import Read
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64
@@ -48,7 +50,7 @@ COLUMNS_TOGETHER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(WithSizes):
     """Sizes as in the formulas; `mask` is the mask's type and `mask_strides` its steps along the scores' axes."""
 
     scalar: Scalar
@@ -65,6 +67,12 @@ class Attention:
     mask_strides: Shape = ()
     gradient: bool = False
 
+    def opened(self, read: Read, target: TargetDescription) -> Attention:
+        """The batch, rows, unless it is the one of a new token, columns and the steps of a mask are read."""
+        steps = tuple([step if step in (0, 1) else read(step) for step in self.mask_strides])
+        rows = self.rows if self.rows == 1 else read(self.rows)
+        return replace(self, batch=read(self.batch), rows=rows, columns=read(self.columns), mask_strides=steps)
+
     def lanes(self, target: TargetDescription) -> int:
         """Elements of a register."""
         return target.lanes(8 * self.scalar.size)
@@ -72,7 +80,7 @@ class Attention:
     def padded(self, target: TargetDescription) -> int:
         """Columns rounded up to an odd number of registers, so that rows begin on all sets of a cache."""
         lanes = self.lanes(target)
-        return (ceiling(self.columns, lanes) | 1) * lanes
+        return (ceiling(self.columns, lanes) // 2 * 2 + 1) * lanes
 
     @property
     def transposed(self) -> bool:
@@ -339,18 +347,27 @@ class _ForwardWriter(_AttentionWriter):
     def _dots(self, q: Matrix, k: Matrix, scores: Matrix, first: Value, count: Value) -> None:
         """scores[row, column] = scale * sum_d q[row, d] * k[column, d] for a register of columns at once"""
         b, p, lanes = self.b, self.problem, self.lanes
-        with b.loop(0, self.seen(first + count), lanes) as column, b.loop(0, count) as row:
-            left = self.rows_of(q, row).base
-            keys = [self.rows_of(k, b.least(column + index, p.columns - 1)).base for index in range(lanes)]
-            sums = [b.variable(b.zero(self.vector)) for _ in keys]
+        seen = self.seen(first + count)
+        whole = seen // lanes * lanes
 
-            def add(index: Value, mask: Value, left: Value = left) -> None:
-                vector = b.load(left, index, self.vector, mask)
-                for key, total in zip(keys, sums, strict=True):
-                    total.set(b.fma(vector, b.load(key, index, self.vector, mask), total.get()))
+        def dots(begin: Value, end: Value, place: Callable[[Value], Value]) -> None:
+            with b.loop(begin, end, lanes) as column, b.loop(0, count) as row:
+                left = self.rows_of(q, row).base
+                keys = [self.rows_of(k, place(column + index)).base for index in range(lanes)]
+                sums = [b.variable(b.zero(self.vector)) for _ in keys]
 
-            self.each(b.constant(p.features), add)
-            b.store(sums_of_each(b, [total.get() for total in sums]) * p.scale, self.rows_of(scores, row).base, column)
+                def add(index: Value, mask: Value) -> None:
+                    vector = b.load(left, index, self.vector, mask)
+                    for key, total in zip(keys, sums, strict=True):
+                        total.set(b.fma(vector, b.load(key, index, self.vector, mask), total.get()))
+
+                self.each(b.constant(p.features), add)
+                result = sums_of_each(b, [total.get() for total in sums]) * p.scale
+                b.store(result, self.rows_of(scores, row).base, column)
+
+        dots(b.constant(0), whole, lambda key: key)
+        # Behind the last key it stands again.
+        dots(whole, seen, lambda key: b.least(key, p.columns - 1))
 
     def _conclude(self, tops: Value, totals: Value, count: Value, lse: Value) -> None:
         """lse = top + ln total, and 1 / total in its place; +inf and 1 for rows that see nothing"""

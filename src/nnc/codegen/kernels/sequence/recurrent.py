@@ -10,12 +10,14 @@ they read and write is far from what the cells before them did, so its cache lin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import (
     Generator,
     Phase,
     PhaseWriter,
+    WithSizes,
     aligned,
     ceiling,
     even_block,
@@ -35,6 +37,7 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.recurrent_cells import CELLS, Cell
 from nnc.codegen.kernels.sequence.recurrent_place import CellMemory, CellStep, Place
+from nnc.core.values.derived import Read
 from nnc.ops.sequence.recurrent import (
     GRU,
     GRU_GRADIENT,
@@ -57,10 +60,11 @@ _Finish = Callable[[Place, Sequence[Value]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Recurrent:
+class Recurrent(WithSizes):
     """Sequences [steps, batch, parts · units] through a cell of `CELLS`; operands are the cell's, contiguous.
 
-    With `reverse` the steps go from the last to the first; gradients go the other way round.
+    With `reverse` the steps go from the last to the first; gradients go the other way round. `tile` and the rows of a
+    `block` take the place of what the batch and the units would choose.
     """
 
     cell: str
@@ -70,6 +74,15 @@ class Recurrent:
     units: int
     reverse: bool
     bias: bool = False
+    tile: Tile | None = None
+    block: int = 0
+
+    def opened(self, read: Read, target: TargetDescription) -> Recurrent:
+        """Steps, the batch, and the rows of an item are read; the register tile of these is part of the code."""
+        tile = _Panels.of(self, target).tile
+        return replace(
+            self, steps=read(self.steps), batch=read(self.batch), block=read(self.block_rows), tile=tile
+        )
 
     def workspace(self, target: TargetDescription) -> int:
         """The packed panels, and what is kept in f32 from step to step."""
@@ -88,7 +101,7 @@ class Recurrent:
         panels = _Panels.of(self, module.target)
         pack, symbol = _pack(module, f"{name}_pack", self, panels), f"{name}_steps"
         blocks = ceiling(self.batch, self.block_rows)
-        step = nanoseconds(module.target, self.work, float(self.batch * panels.inner * panels.groups * self.units))
+        step = nanoseconds(module.target, self.work, 1.0 * self.batch * panels.inner * panels.groups * self.units)
         in_turn = blocks == 1 < panels.count and step >= STEP_NANOSECONDS and self.steps <= MOST_STEPS and not self.kept
         with phase(module, symbol) as writer:
             made = _RecurrentWriter(self, panels, writer)
@@ -106,7 +119,7 @@ class Recurrent:
     @property
     def block_rows(self) -> int:
         """Rows of an item: whole groups of cells, in even shares."""
-        return CELL_ROWS * even_block(ceiling(self.batch, CELL_ROWS), BLOCK_ROWS // CELL_ROWS, 1, 1)
+        return self.block or CELL_ROWS * even_block(ceiling(self.batch, CELL_ROWS), BLOCK_ROWS // CELL_ROWS, 1, 1)
 
     @property
     def kept(self) -> dict[str, int]:
@@ -148,7 +161,9 @@ class _Panels:
         """Panels as wide as the register tile for a block of rows and the units of a gate."""
         units, gates, backward = problem.units, problem.row.gates, problem.row.backward
         groups, rows = 1 if backward else gates, min(problem.batch, problem.block_rows)
-        tile = min(candidates(target, problem.work), key=lambda tile: tile.covering(rows, units) * _waiting(tile))
+        tile = problem.tile or min(
+            candidates(target, problem.work), key=lambda tile: tile.covering(rows, units) * _waiting(tile)
+        )
         lane_stride, depth_stride = (gates * units, 1) if backward else (1, gates * units)
         ragged = units % tile.columns != 0
         packing = Packing(problem.scalar, tile.lanes, tile.columns, lane_stride, depth_stride, ragged)
@@ -284,7 +299,8 @@ class _RecurrentWriter:
     def _cell_rows(self) -> int:
         if self.problem.work != F32:
             return 1
-        return min(self.b.target.side_by_side(CELL_ROWS), 1 << (self.problem.batch - 1).bit_length())
+        enough = next((rows for rows in (1, 2) if self.problem.batch <= rows), CELL_ROWS)
+        return min(self.b.target.side_by_side(CELL_ROWS), enough)
 
     def _cells(
         self, step: CellStep, row: Value, low: Value, high: Value, unit: Value, lane: Value, finish: _Finish
