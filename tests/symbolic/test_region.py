@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnc.symbolic.region import EXACT_LIMIT, Region, overlaps
+from nnc.symbolic.region import EXACT_LIMIT, Region, covers, overlaps
 
 
 @st.composite
@@ -37,6 +37,32 @@ def test_overlap_is_exact_for_small_regions(one: Region, other: Region) -> None:
 @given(pairs_of_one_grid())
 def test_overlap_is_exact_on_a_common_grid_even_where_rows_run_over(pair: tuple[Region, Region]) -> None:
     assert overlaps(*pair) == exact(*pair)
+
+
+@st.composite
+def cuts_of_a_tensor(draw: st.DrawFn) -> tuple[list[Region], Region]:
+    """Parts of a contiguous tensor, some of their axes cut in two, and the tensor in fewer axes."""
+    rows, heads, width = (draw(st.integers(1, 4)) for _ in range(3))
+    line = 3 * heads * width
+    thirds = draw(st.lists(st.integers(0, 2), unique=True, min_size=1, max_size=3))
+    cut = draw(st.booleans())
+    shape, strides = ((rows, heads, width), (line, width, 1)) if cut else ((rows, heads * width), (line, 1))
+    whole = draw(st.sampled_from([Region((rows * line,), 0, (1,)), Region((rows, line), 0, (line, 1))]))
+    return [Region(shape, third * heads * width, strides) for third in thirds], whole
+
+
+@given(cuts_of_a_tensor())
+def test_covering_and_overlap_are_exact_where_axes_are_cut(cuts: tuple[list[Region], Region]) -> None:
+    parts, whole = cuts
+    assert covers(parts, whole) == (whole.elements() <= set().union(*(part.elements() for part in parts)))
+    assert all(overlaps(part, whole) for part in parts)
+
+
+@given(st.lists(regions(), min_size=1, max_size=3), regions())
+def test_covering_by_parts_that_do_not_meet_is_exact(parts: list[Region], whole: Region) -> None:
+    if all(part.is_injective() for part in (*parts, whole)):
+        apart = [part for place, part in enumerate(parts) if not any(exact(part, one) for one in parts[:place])]
+        assert covers(apart, whole) == (whole.elements() <= set().union(*(part.elements() for part in apart)))
 
 
 @given(regions())

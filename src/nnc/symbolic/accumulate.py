@@ -15,6 +15,7 @@ from functools import reduce
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
+from nnc.core.values.sizes import comparing_sizes
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.broadcast import reshape
@@ -58,8 +59,9 @@ def assemble(graph: SymbolicGraph, spec: TensorSpec, parts: Sequence[GradientPar
 def _by_place(parts: Sequence[GradientPart]) -> list[GradientPart]:
     """One part for each place."""
     places: dict[Region, list[GradientPart]] = {}
-    for part in parts:
-        places.setdefault(part.region, []).append(part)
+    with comparing_sizes():
+        for part in parts:
+            places.setdefault(part.region, []).append(part)
     return [GradientPart(region, sum_of_parts(summands)) for region, summands in places.items()]
 
 

@@ -77,6 +77,9 @@ def overlaps(region: Region, other: Region) -> bool:
             return all(a < d and c < b for (a, b), (c, d) in zip(sides, others, strict=True))
     if last - first > EXACT_LIMIT or stop - start > EXACT_LIMIT:
         return True
+    boxes = _boxes((region, other))
+    if boxes is not None:
+        return all(a < d and c < b for (a, b), (c, d) in zip(*boxes, strict=True))
     return not region.elements().isdisjoint(other.elements())
 
 
@@ -96,7 +99,41 @@ def covers(parts: Sequence[Region], whole: Region) -> bool:
         return met == math.prod(stop - start for start, stop in boxes[0])
     if any(math.prod(region.shape) > EXACT_LIMIT for region in (whole, *parts)):
         return False
+    split = _boxes((whole, *parts))
+    if split is not None:
+        return sum(math.prod(map(_common, split[0], box)) for box in split[1:]) == math.prod(b - a for a, b in split[0])
     return whole.elements() <= set().union(*(part.elements() for part in parts))
+
+
+def _boxes(regions: Sequence[Region]) -> list[tuple[tuple[int, int], ...]] | None:
+    """The regions as boxes of one grid, whose strides are those of all of them; None where there is no such grid."""
+    grid: list[int] = []
+    for step in (1, *(step for region in regions for size, step in zip(region.shape, region.strides) if size != 1)):
+        # By comparing: steps may follow from sizes, which are no keys (`nnc.core.values.sizes`).
+        if step not in grid:
+            grid.append(step)
+    grid.sort(reverse=True)
+    if not _is_grid(grid) or any(0 in region.shape for region in regions):
+        return None
+    boxes = [_box(placed) for region in regions if (placed := _placed(region, grid)) is not None]
+    return boxes if len(boxes) == len(regions) and all(boxes) else None
+
+
+def _placed(region: Region, grid: Sequence[int]) -> Region | None:
+    """The region with the strides of a grid: an axis that runs through some of its steps is cut into these."""
+    sizes = [1] * len(grid)
+    for size, step in zip(region.shape, region.strides, strict=True):
+        for place, coarse in enumerate(grid):
+            if size == 1:
+                break
+            count, left = divmod(size * step, coarse)
+            if coarse == step or (coarse > step and count > 1 and not left):
+                if sizes[place] != 1:
+                    return None
+                sizes[place], size = count, coarse // step  # what is left of the axis
+                if coarse == step:
+                    break
+    return Region(tuple(sizes), region.offset, tuple(grid))
 
 
 def _common(first: tuple[int, int], other: tuple[int, int]) -> int:
@@ -104,7 +141,7 @@ def _common(first: tuple[int, int], other: tuple[int, int]) -> int:
     return max(min(first[1], other[1]) - max(first[0], other[0]), 0)
 
 
-def _is_grid(strides: Shape) -> bool:
+def _is_grid(strides: Sequence[int]) -> bool:
     """Row-major strides: positive, each a multiple of the next."""
     return all(step > 0 for step in strides) and all(a % b == 0 for a, b in pairwise(strides))
 

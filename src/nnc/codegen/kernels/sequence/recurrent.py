@@ -80,9 +80,7 @@ class Recurrent(WithSizes):
     def opened(self, read: Read, target: TargetDescription) -> Recurrent:
         """Steps, the batch, and the rows of an item are read; the register tile of these is part of the code."""
         tile = _Panels.of(self, target).tile
-        return replace(
-            self, steps=read(self.steps), batch=read(self.batch), block=read(self.block_rows), tile=tile
-        )
+        return replace(self, steps=read(self.steps), batch=read(self.batch), block=read(self.block_rows), tile=tile)
 
     def workspace(self, target: TargetDescription) -> int:
         """The packed panels, and what is kept in f32 from step to step."""
