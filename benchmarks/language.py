@@ -2,7 +2,7 @@
 
     python benchmarks/language.py model.gguf --threads 1 2 [--peer PYTHON]
 
-PYTHON is an interpreter whose packages have llama_cpp (llama-cpp-python). A row: decoding of 40 tokens behind 16,
+PYTHON is an interpreter whose packages have xllamacpp, which times itself. A row: decoding of 40 tokens behind 16,
 reading 256 and 16 tokens, seconds from the start of the process to the first token (with what was compiled before on
 the disk), and the most memory of the process. Best of three, but for the start.
 """
@@ -13,8 +13,14 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from nnc.language.architectures import open_files
+from nnc.language.text.tokenizer import text_tokenizer
+
+# Seconds between the sides: threads of the one that ended may spin, and processors of a cloud machine slow down.
+PAUSE = 2
 TEXT = "The history of the world is long and full of stories. " * 40
 OURS = """
 import time; began = time.time()
@@ -22,7 +28,7 @@ import json, resource, sys
 import nnc
 from nnc.core.settings import SETTINGS
 from nnc.language.kept_tokens import KeptTokens
-path, threads, text = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+path, threads, text = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
 SETTINGS.threads = threads
 model = nnc.language.load(path, context=512)
 tokens = model.tokenizer.encode(text, start=False)
@@ -45,24 +51,22 @@ def decode():
 PEER = """
 import time; began = time.time()
 import json, resource, sys
-import llama_cpp
-path, threads, text = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-model = llama_cpp.Llama(path, n_ctx=512, verbose=False, n_threads=threads, n_threads_batch=threads)
-tokens = model.tokenize(text.encode(), add_bos=False)
-model.eval(tokens[:4])
+import xllamacpp
+path, threads, tokens = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+params = xllamacpp.CommonParams()
+params.model.path, params.n_ctx, params.n_parallel = path, 512, 1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+params.verbosity = -1
+server = xllamacpp.Server(params)
+def timings(prompt, count):
+    ask = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": False, "ignore_eos": True}
+    return server.handle_completions(ask)["timings"]
+timings(tokens[:4], 1)
 first = time.time() - began
 def read(count):
-    model.reset()
-    start = time.perf_counter()
-    model.eval(tokens[:count])
-    return count / (time.perf_counter() - start)
+    return timings(tokens[:count], 1)["prompt_per_second"]
 def decode():
-    model.reset()
-    model.eval(tokens[:16])
-    start = time.perf_counter()
-    for token in tokens[16:56]:
-        model.eval([token])
-    return 40 / (time.perf_counter() - start)
+    return timings(tokens[:16], 41)["predicted_per_second"]
 """
 MEASURE = """
 rows = {name: max(work() for _ in range(3)) for name, work in (
@@ -72,9 +76,9 @@ print(json.dumps(rows))
 """
 
 
-def measured(python: str, program: str, path: Path, threads: int) -> dict[str, float]:
+def measured(python: str, program: str, path: Path, threads: int, text: object) -> dict[str, float]:
     """The numbers of a process."""
-    command = [python, "-c", program + MEASURE, str(path), str(threads), TEXT]
+    command = [python, "-c", program + MEASURE, str(path), str(threads), json.dumps(text)]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     numbers: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
     return numbers
@@ -85,12 +89,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
-    parser.add_argument("--peer", help="an interpreter that has llama_cpp")
+    parser.add_argument("--peer", help="an interpreter that has xllamacpp")
     options = parser.parse_args()
+    tokens = text_tokenizer(open_files(options.file)).encode(TEXT, start=False)
     for threads in options.threads:
-        rows = {"nnc": measured(sys.executable, OURS, options.file, threads)}
+        rows = {"nnc": measured(sys.executable, OURS, options.file, threads, TEXT)}
         if options.peer:
-            rows["llama.cpp"] = measured(options.peer, PEER, options.file, threads)
+            time.sleep(PAUSE)
+            rows["llama.cpp"] = measured(options.peer, PEER, options.file, threads, tokens)
         for name, numbers in rows.items():
             shown = ", ".join(f"{what} {value:,.1f}" for what, value in numbers.items())
             print(f"{threads} threads, {name}: {shown}", flush=True)

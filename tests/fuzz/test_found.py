@@ -163,7 +163,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "layers on a text": lambda: nn.ReLU().build_many(Scope(lambda row: V), "text"),
     "a model of a file that is a text": lambda: OnnxLayer("text"),
     "a frozen text": lambda: nn.FrozenGeneration("text", (), None, {}),
-    "the step of a frozen text": lambda: FROZEN.generation_step("text", 1, 1, {}),
+    "the step of a frozen text": lambda: FROZEN.generation_caches("text", 1),
     "a command's inputs in a text of no axes": lambda: ops.reduce_sum(X, np.array("text")),
     "items of no axes": lambda: nn.data.DataFrame.from_items(np.array("text")),
     "items of a number": lambda: nn.data.DataFrame.from_items(int),

@@ -10,7 +10,6 @@ from tests.together import in_threads
 
 from nnc import nn
 from nnc.core.values.dtype import I32
-from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, NotFiniteError, UsageError
 from nnc.nn import Layer, Model, Scope, UpTo, generate, stream
 from nnc.nn.layers.embedding import broadcast_rows
@@ -260,9 +259,38 @@ def test_the_memory_of_a_generation_is_known_before() -> None:
     assert memory.total == memory.step.arena + memory.weights + memory.cache
     assert f"cache {memory.cache} B" in str(memory)
     assert model.memory(1, "generate").cache == memory.cache // 4
-    caches: dict[str, Tensor] = {}
-    step = model.generation_step(3, 20, 1, caches)
-    assert sum(one.spec.nbytes for one in caches.values()) == memory.cache
+    caches = model.generation_caches(3, 20)
+    step = model.generation_step(caches, 1)
+    assert sum(one.spec.nbytes for one in caches.tensors.values()) == memory.cache
     assert step.compiled.memory().arena <= memory.step.arena
     with pytest.raises(UsageError, match="keeps nothing of earlier tokens.*lstm"):
         language_model(LOOKING_BACK).memory(1, "generate")
+
+
+def test_caches_are_handed_on_empty_with_their_programs() -> None:
+    model = language_model()
+    first = model.generation_caches(1, 20)
+    step = model.generation_step(first, 1)
+    first.reach = 7
+    for tensor in first.tensors.values():
+        tensor.numpy()[:, :7] = np.nan
+    model.give_back(first)
+    second = model.generation_caches(1, 30)
+    assert second is first
+    assert model.generation_step(second, 1) is step
+    assert not any(tensor.numpy().any() for tensor in second.tensors.values())
+    assert model.generation_caches(1, 20) is not first
+    model.give_back(second)
+    assert model.generation_caches(2, 20) is not first
+
+
+def test_a_generation_gives_its_caches_back_when_it_ends_or_is_left() -> None:
+    model = language_model()
+    generate(model, [1, 2, 3], 4)
+    (caches,) = model._programs._spare
+    left = stream(model, [1, 2, 3], 4)
+    next(left)
+    assert not model._programs._spare
+    del left
+    assert list(model._programs._spare) == [caches]
+    assert caches.reach >= 4

@@ -15,9 +15,8 @@ from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
-from nnc.nn.generation import Scores, TokenModel
+from nnc.nn.generation import Scores, TokenModel, borrowed_caches
 from nnc.nn.inference.next_token import TokenChoice
-from nnc.nn.steps.model_step import ModelStep
 
 # So many tokens are read in a step: longer prompts take several, and need no larger arena.
 MOST_STEPS = 256
@@ -29,12 +28,9 @@ class KeptTokens:
 
     def __init__(self, model: TokenModel, room: int) -> None:
         self._model, self.room = model, room
-        self._caches: dict[str, Tensor] = {}
-        self._next = self._step(1)
+        self._caches = borrowed_caches(self, model, 1, room)
+        self._next = model.generation_step(self._caches, 1)
         self.tokens: list[int] = []
-
-    def _step(self, steps: int) -> ModelStep:
-        return self._model.generation_step(1, self.room, steps, self._caches)
 
     def scores(self, tokens: Sequence[int]) -> NDArray[np.float64]:
         """Scores of what follows these tokens; those that they share with what was read are not read again."""
@@ -51,7 +47,7 @@ class KeptTokens:
         return np.asarray(scores[0])
 
     def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
-        step = self._next if stop == start + 1 else self._step(stop - start)
+        step = self._next if stop == start + 1 else self._model.generation_step(self._caches, stop - start)
         rows, steps = step.inputs[0].shape
         # A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is
         # filled up behind, where nothing looks and the next tokens are written over it.
@@ -60,6 +56,7 @@ class KeptTokens:
         part[:, : stop - first] = tokens[first:stop]
         positions = np.broadcast_to(first + np.arange(steps), (rows, steps))
         ends = np.full(rows, stop - first - 1, np.int32)
+        self._caches.reach = max(self._caches.reach, first + steps)
         (scores,) = self._model.between_updates("generate", partial(step.run, (part, positions, ends)))
         return np.asarray(scores, np.float64)
 
@@ -80,7 +77,7 @@ class KeptTokens:
         count = len(self.tokens)
 
         def kept() -> dict[str, Tensor]:
-            return {name: Tensor.from_numpy(cache.numpy()[:1, :count]) for name, cache in self._caches.items()}
+            return {name: Tensor.from_numpy(cache.numpy()[:1, :count]) for name, cache in self._caches.tensors.items()}
 
         tensors = self._model.exclusively(kept)
         tensors[TOKENS] = Tensor.from_numpy(np.array(self.tokens, np.int32))
@@ -96,13 +93,14 @@ class KeptTokens:
             got = "no list of tokens" if tokens is None else f"tokens {tokens.spec}"
             raise FormatError(str(path), got=got, need=f"at most {self.room} tokens", fix="a larger context")
         count = tokens.shape[0]
-        for name, cache in self._caches.items():
+        for name, cache in self._caches.tensors.items():
             spec = TensorSpec((1, count, *cache.shape[2:]), cache.dtype)
             if name not in file.tensors or file.tensors[name].spec != spec:
                 raise FormatError(str(path), got=f"no {name} {spec}", need="what this model keeps")
 
         def put() -> None:
-            for name, cache in self._caches.items():
+            self._caches.reach = max(self._caches.reach, count)
+            for name, cache in self._caches.tensors.items():
                 cache.numpy()[:1, :count] = file.tensors[name].numpy()
 
         self._model.exclusively(put)

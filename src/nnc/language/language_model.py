@@ -109,7 +109,7 @@ class LanguageModel:
         """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered."""
         tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
         row, choice = self._fitting(tokens, length, shorten), TokenChoice(temperature, top_k, top_p, seed, min_p)
-        kept = KeptTokens(self.tokens, len(row) + length)
+        kept = KeptTokens(self.tokens, self.context)
         tokens_of = kept.follow(row, length, choice, self._ends())
         return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
 

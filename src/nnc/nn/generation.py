@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast, overload
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Seed, checked, shown
-from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.model.model import Model
+from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.model_step import ModelStep
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
@@ -48,16 +49,13 @@ class CachedReader:
     """A batch of `count` rows, each with room for `length` tokens in caches of its own."""
 
     def __init__(self, model: TokenModel, count: int, length: int) -> None:
-        self._model, self._count, self._length = model, count, length
-        self._caches: dict[str, Tensor] = {}
-        self._next = self._step(1)
+        self._model, self._count = model, count
+        self._caches = borrowed_caches(self, model, count, length)
+        self._next = model.generation_step(self._caches, 1)
         self._ends = np.zeros(self._next.inputs[0].shape[0], np.int32)
 
-    def _step(self, steps: int) -> ModelStep:
-        return self._model.generation_step(self._count, self._length, steps, self._caches)
-
     def read(self, rows: Sequence[Sequence[int]]) -> Scores:
-        step = self._step(max(map(len, rows)))
+        step = self._model.generation_step(self._caches, max(map(len, rows)))
         tokens = np.zeros(step.inputs[0].shape, np.int64)
         for place, row in enumerate(rows):
             tokens[place, : len(row)] = row
@@ -78,7 +76,7 @@ class CachedReader:
         order[: self._count] = rows
 
         def move() -> None:
-            for cache in self._caches.values():
+            for cache in self._caches.tensors.values():
                 array = cache.numpy()
                 array[...] = array[order]
 
@@ -86,8 +84,16 @@ class CachedReader:
         self._ends = self._ends[order]
 
     def _run(self, step: ModelStep, *values: NDArray[np.generic]) -> Scores:
+        self._caches.reach = max(self._caches.reach, int(values[1].max()) + 1)
         (scores,) = self._model.between_updates("generate", partial(step.run, values))
         return scores[: self._count].astype(np.float64)
+
+
+def borrowed_caches(owner: object, model: TokenModel, batch: int, length: int) -> GenerationCaches:
+    """Empty caches, which the model has again when the `owner` is gone."""
+    caches = model.generation_caches(batch, length)
+    finalize(owner, model.give_back, caches).atexit = False
+    return caches
 
 
 class RereadingReader:

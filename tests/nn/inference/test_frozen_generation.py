@@ -12,7 +12,6 @@ from tests.together import in_threads
 
 from nnc import nn
 from nnc.core.values.dtype import BF16, I32
-from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.nn import FrozenGeneration, Model, UpTo, generate, stream
 from nnc.nn.zoo import GPT, LLaMA
@@ -28,7 +27,7 @@ def gpt() -> Model:
 
 def scores(source: Model | FrozenGeneration, batch: int = 2, steps: int = 16) -> np.ndarray:
     """Behind a prompt of zeros to `steps`."""
-    step = source.generation_step(batch, 32, steps, {})
+    step = source.generation_step(source.generation_caches(batch, 32), steps)
     tokens = np.arange(batch * steps).reshape(batch, steps) % 17
     positions = np.broadcast_to(np.arange(steps), tokens.shape)
     return step.run((tokens, positions, np.full(batch, steps - 1)))[0]
@@ -51,9 +50,9 @@ def test_all_programs_share_one_copy_of_each_weight(gpt: Model, mode: Quantizati
     assert mode is not None or frozen.nbytes == gpt.memory(4, "generate").weights
     shared = {id(tensor) for tensor in frozen._weights.values()}
     for batch, steps in ((1, 1), (4, 1), (4, 16), (16, 32)):
-        caches: dict[str, Tensor] = {}
-        bound = frozen.generation_step(batch, 32, steps, caches).compiled.bindings.tensors.values()
-        assert {id(one) for one in bound if one is not None} <= shared | {id(one) for one in caches.values()}
+        caches = frozen.generation_caches(batch, 32)
+        bound = frozen.generation_step(caches, steps).compiled.bindings.tensors.values()
+        assert {id(one) for one in bound if one is not None} <= shared | {id(one) for one in caches.tensors.values()}
     assert "bytes of weights" in repr(frozen)
 
 
@@ -89,7 +88,7 @@ def test_no_program_falls_back_for_weights_in_blocks(gpt: Model) -> None:
     frozen = gpt.freeze_generation(4)
     counts = []
     for batch, steps in ((1, 1), (4, 1), (4, 16), (16, 32)):
-        report = frozen.generation_step(batch, 32, steps, {}).compiled.report()
+        report = frozen.generation_step(frozen.generation_caches(batch, 32), steps).compiled.report()
         products = [row for row in report if "gemm" in str(row.command)]
         assert {row.backend for row in products} == {"llvm"}
         counts.append(sum(row.count for row in products if "/" in str(row.inputs[1])))
@@ -134,12 +133,12 @@ def test_products_in_bf16() -> None:
 
 def test_one_room_of_caches_serves_both() -> None:
     model = language_model(LLaMA(17, 16, 2, 4, 2, 24))
-    caches: dict[str, Tensor] = {}
     frozen = model.freeze_generation(1)
-    frozen.generation_step(1, 32, 16, caches)
-    assert set(caches) == {f"cache.{name}" for name in ("block0.attention.key", "block0.attention.value",
+    caches = frozen.generation_caches(1, 32)
+    frozen.generation_step(caches, 16)
+    assert set(caches.tensors) == {f"cache.{name}" for name in ("block0.attention.key", "block0.attention.value",
                                                        "block1.attention.key", "block1.attention.value")}  # fmt: skip
-    assert sum(one.spec.nbytes for one in caches.values()) == frozen.memory(1, 32).cache
+    assert sum(one.spec.nbytes for one in caches.tensors.values()) == frozen.memory(1, 32).cache
 
 
 def test_what_cannot_be() -> None:

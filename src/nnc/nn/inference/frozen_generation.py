@@ -10,6 +10,7 @@ from nnc.arguments import Count, checked, explained
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.nn.steps.frozen_steps import Freezing, FrozenGraph
+from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.generation_steps import frozen_generation
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_memory import ModelMemory
@@ -74,9 +75,18 @@ class FrozenGeneration:
         """None: each token reads itself and what is kept of earlier ones."""
         return ""
 
-    def generation_step(self, batch: int, length: int, steps: int, caches: dict[str, Tensor]) -> ModelStep:
+    def generation_caches(self, batch: int, length: int) -> GenerationCaches:
+        """As `Model.generation_caches`."""
+        return self._programs.caches(self._sizes.generation_key(batch, length))
+
+    def give_back(self, caches: GenerationCaches) -> None:
+        """As `Model.give_back`."""
+        self._programs.give_back(caches)
+
+    def generation_step(self, caches: GenerationCaches, steps: int) -> ModelStep:
         """As `Model.generation_step`, over these weights."""
-        return self._programs.over(self._sizes.generation_key(batch, length, steps), self._weights, caches)
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps)
+        return self._programs.over(key, self._weights, caches)
 
     def exclusively(self, work: Callable[[], R]) -> R:
         """What `work` gives; no other thread runs a step of this meanwhile."""

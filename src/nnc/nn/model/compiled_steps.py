@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnc.arguments import explained_as
-from nnc.core.values.tensor import Tensor
 from nnc.nn.model.model_weights import ModelWeights
+from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
@@ -54,14 +54,25 @@ class ModelSteps(ModelWeights):
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._programs.step(StepKey(StepKind.PREDICT, batch, length))
 
-    def generation_step(self, batch: int, length: int, steps: int, caches: dict[str, Tensor]) -> ModelStep:
-        """The compiled step that reads `steps` more tokens in each row, over caches with room for `length` by path.
+    def generation_caches(self, batch: int, length: int) -> GenerationCaches:
+        """Caches for `batch` rows of `length` tokens, both rounded up to powers of two, and empty.
 
-        Sizes are rounded up to powers of two, and caches made that are not there yet. Inputs are tokens and their
-        positions, both [batch, steps], and ends[batch], the step of each row behind which scores[batch, vocabulary]
-        are asked for.
+        They are the caller's until `give_back`, if that comes; the next to ask has them then with their programs.
         """
-        return self._programs.over(self._sizes.generation_key(batch, length, steps), self.tensors(), caches)
+        return self._programs.caches(self._sizes.generation_key(batch, length))
+
+    def give_back(self, caches: GenerationCaches) -> None:
+        """Leave caches to the next generation: nobody may use them any more."""
+        self._programs.give_back(caches)
+
+    def generation_step(self, caches: GenerationCaches, steps: int) -> ModelStep:
+        """The compiled step that reads `steps` more tokens (rounded up to a power of two) in each row of these caches.
+
+        Inputs are tokens and their positions, both [batch, steps], and ends[batch], the step of each row behind which
+        scores[batch, vocabulary] are asked for.
+        """
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps)
+        return self._programs.over(key, self.tensors(), caches)
 
     def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import BF16, F32
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError
+from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.open_sizes import OpenSizes
@@ -39,6 +41,8 @@ class ModelPrograms:
         self.arena = Arena(0)
         self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
         self._beyond_limit: set[StepKey] = set()
+        # One is kept: memory for one generation is what statements count.
+        self._spare: deque[GenerationCaches] = deque(maxlen=1)
         self.making = fork_safe_rlock()
 
     def fitting(self, key: StepKey) -> StepKey:
@@ -72,15 +76,35 @@ class ModelPrograms:
         program = self.plan(key)
         return program.bound or self._bind(program, key.kind)
 
-    def over(self, key: StepKey, tensors: Mapping[str, Tensor], caches: dict[str, Tensor]) -> ModelStep:
-        """The planned step over the model's tensors and caches of the caller's, those not there yet being made."""
+    def over(self, key: StepKey, tensors: Mapping[str, Tensor], caches: GenerationCaches) -> ModelStep:
+        """The planned step over the model's tensors and these caches, whose tensors it makes where there are none."""
         program = self.plan(key)
+        planned, step = caches.bound.get(key, (None, program.step))
+        if planned is program:
+            return step
         for name, symbol in program.caches.items():
-            if name not in caches:
-                caches[name] = Tensor.zeros(symbol.spec)
-        homes = {**tensors, **caches}
+            if name not in caches.tensors:
+                caches.tensors[name] = Tensor.zeros(symbol.spec)
+        homes = {**tensors, **caches.tensors}
         bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-        return replace(program.step, compiled=bound.in_arena_of(self.arena))
+        step = replace(program.step, compiled=bound.in_arena_of(self.arena))
+        caches.bound[key] = program, step
+        return step
+
+    def caches(self, key: StepKey) -> GenerationCaches:
+        """Caches for the rows and tokens of this key: those that were given back last, where they fit, or new ones."""
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            return GenerationCaches(key.batch, key.capacity)
+        if (spare.batch, spare.capacity) != (key.batch, key.capacity):
+            return GenerationCaches(key.batch, key.capacity)
+        self.arena.runs.exclusively(spare.clear)
+        return spare
+
+    def give_back(self, caches: GenerationCaches) -> None:
+        """Nobody uses these any more. Takes no lock: a collection of garbage may call this within anything."""
+        self._spare.append(caches)
 
     def _bind(self, program: PlannedStep, kind: StepKind) -> ModelStep:
         with self.making:

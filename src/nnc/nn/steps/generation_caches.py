@@ -1,0 +1,30 @@
+"""What a generation keeps of earlier tokens, and the programs that are bound to it: made once, handed on to the next."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from nnc.classes import dataclass
+from nnc.core.values.tensor import Tensor
+from nnc.nn.steps.keys import StepKey
+from nnc.nn.steps.model_step import ModelStep, PlannedStep
+
+
+@dataclass(slots=True, eq=False)
+class GenerationCaches:
+    """Tensors by path for `batch` rows with room for `capacity` tokens, zeros at first, and steps that are bound to them.
+
+    `reach` is behind the last place that was written.
+    """
+
+    batch: int
+    capacity: int
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    bound: dict[StepKey, tuple[PlannedStep, ModelStep]] = field(default_factory=dict)
+    reach: int = 0
+
+    def clear(self) -> None:
+        """Zeros again: nothing of one text reaches another, not even what is no number."""
+        for tensor in self.tensors.values():
+            tensor.numpy()[:, : self.reach] = 0
+        self.reach = 0
