@@ -1,4 +1,4 @@
-"""What a generation keeps of earlier tokens, and the programs that are bound to it: made once, handed on to the next."""
+"""What a generation keeps of earlier tokens, and the programs that are bound to it: handed on to the next one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 
 @dataclass(slots=True, eq=False)
 class GenerationCaches:
-    """Tensors by path for `batch` rows with room for `capacity` tokens, zeros at first, and steps that are bound to them.
+    """Tensors by path for `batch` rows with room for `capacity` tokens, zeros at first, and steps bound to them.
 
     `reach` is behind the last place that was written.
     """
