@@ -64,6 +64,7 @@ from nnc.nn.optimization.losses import *
 from nnc.nn.optimization.metrics import *
 from nnc.nn.optimization.optimizers import *
 from nnc.nn.optimization.schedules import *
+from nnc.nn.optimization.token_losses import *
 from nnc.nn.steps.model_memory import ModelMemory as ModelMemory
 from nnc.nn.training.training import Callback as Callback
 from nnc.nn.training.training import History as History

@@ -6,32 +6,39 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
 from nnc.classes import dataclass
-from nnc.core.values.blocks import FORMATS
+from nnc.core.values.blocks import FORMATS, quantize
 from nnc.core.values.spec import Shape
 from nnc.errors import FormatError
+from nnc.language.architectures.block_formats import format_for
+from nnc.language.architectures.low_rank import Products, digest_of
 from nnc.language.architectures.tensor_names import GATED, StoredPart
 from nnc.language.architectures.weight_sources import PLAIN, WeightSource
 from nnc.nn.layers.initializers import Values
-from nnc.nn.layers.layer import Layer, ParameterSpec, Scope, T
+from nnc.nn.layers.layer import MultiLayer, ParameterSpec, Scope, T
 from nnc.nn.zoo.decoder import TURNS, Decoder
 
 # Tables have a row per token in files and here; other matrices are [out, in] there and [in, out] here.
-TABLES = ("tokens.weight", "positions.weight")
+TOKENS, PLACES, HEAD = "tokens.weight", "positions.weight", "head.weight"
+TABLES = (TOKENS, PLACES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredTensors:
-    """Tensors of a file under our paths. `raised`: weights of norms are 1 + those of the file."""
+    """Tensors of a file under our paths. `raised`: weights of norms are 1 + those of the file.
+
+    `products` are added to the weights of floats when they are read.
+    """
 
     source: WeightSource
     pieces: Mapping[str, StoredPart]
     raised: bool = False
+    products: Products = field(default_factory=dict)
 
     def fingerprint(self) -> str:
         """What tells these weights from others: the last norm and all shapes, hashed. Any training changes a norm."""
@@ -39,6 +46,7 @@ class StoredTensors:
             json.dumps(sorted((name, *shape) for name, shape in self.source.shapes.items())).encode()
         )
         digest.update(self.source.rows(self.pieces["norm.weight"].name, 0, 1).tobytes())
+        digest.update(digest_of(self.products).encode())
         return digest.hexdigest()[:16]
 
     def check_blocks(self, count: int) -> None:
@@ -47,15 +55,27 @@ class StoredTensors:
         if numbers != set(range(count)):
             raise FormatError(self.source.place, got=f"tensors of {len(numbers)} blocks", need=f"those of {count}")
 
-    def packed(self) -> tuple[tuple[str, str], ...]:
-        """The matrices that can stay in the blocks that they have in the file, by path."""
-        kinds = {path: self.source.kind(piece.name) for path, piece in self.pieces.items() if not piece.transposed}
-        matrices = (path for path, piece in self.pieces.items() if len(self.source.shapes[piece.name]) == 2)
-        return tuple((path, kinds[path]) for path in matrices if kinds.get(path) in FORMATS)
+    def packed(self, floats: str = "") -> tuple[tuple[str, str], ...]:
+        """The matrices that stay in blocks, by path: those of the file and, where a format is given, those in floats.
+
+        Places that are learned are no matrix of a product.
+        """
+        made = []
+        for path, piece in self.pieces.items():
+            kind, shape = self.source.kind(piece.name), self.source.shapes[piece.name]
+            if kind in PLAIN and floats and len(shape) == 2 and path != PLACES:
+                row = shape[0] if piece.transposed else shape[1]
+                kind = format_for(floats, row, table=path in (TOKENS, HEAD))
+            elif piece.transposed:
+                continue
+            if len(shape) == 2 and kind in FORMATS:
+                made.append((path, kind))
+        return tuple(made)
 
     def check(self, decoder: Decoder, specs: Mapping[str, ParameterSpec]) -> None:
         """FormatError unless the file holds the tensors of the network, each of its shape, and no others."""
-        needed = {path: row.spec.shape for path, row in specs.items() if not path.endswith(f".{TURNS}")}
+        own = (TURNS, "lora_a", "lora_b")
+        needed = {path: row.spec.shape for path, row in specs.items() if path.rpartition(".")[2] not in own}
         for path in needed.keys() & self.pieces.keys():
             kind = self.source.kind(self.pieces[path].name)
             if kind not in FORMATS and kind not in PLAIN:
@@ -77,7 +97,8 @@ class StoredTensors:
         if len(shape) == 1:
             return (stop - start,)
         if len(shape) == 2 and path in dict(decoder.packed):
-            return (stop - start, FORMATS[dict(decoder.packed)[path]].row_bytes(shape[1]))
+            row = shape[0] if piece.transposed else shape[1]
+            return (stop - start, FORMATS[dict(decoder.packed)[path]].row_bytes(row))
         if len(shape) != 2:
             return shape
         if path in TABLES:
@@ -89,7 +110,7 @@ class StoredTensors:
         piece = self.pieces[path]
         shape = self.source.shapes[piece.name]
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
-        if values.dtype == np.uint8:
+        if values.dtype == np.uint8 and self.source.kind(piece.name) in FORMATS:
             values[...] = self.source.packed(piece.name, start, stop)
             return
         if len(shape) == 1:
@@ -99,8 +120,23 @@ class StoredTensors:
         else:
             array = self.source.rows(piece.name, start, stop)
             array = array if path in TABLES else array.T
+        if path.removesuffix(".weight") in self.products:
+            array = array + self.products[path.removesuffix(".weight")].product
+        if values.dtype == np.uint8:
+            rows = np.ascontiguousarray(array if path in TABLES else array.T)
+            values[...] = quantize(rows, dict(decoder.packed)[path])
+            return
         raised = self.raised and path.endswith("norm.weight")
         values[...] = array + np.float32(1) if raised else array
+
+    def matrix_shape(self, decoder: Decoder, path: str) -> tuple[int, int]:
+        """Inputs and outputs of the dense layer of this path; FormatError where there is none."""
+        piece = self.pieces.get(f"{path}.weight")
+        shape = self.source.shapes[piece.name] if piece is not None else ()
+        if piece is None or len(shape) != 2:
+            raise FormatError(self.source.place, got=f"no matrix {path}", need="a dense layer of the network")
+        start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
+        return (shape[0] if piece.transposed else shape[1], stop - start)
 
 
 def _span(decoder: Decoder, piece: StoredPart, count: int) -> tuple[int, int]:
@@ -115,14 +151,14 @@ def _span(decoder: Decoder, piece: StoredPart, count: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredDecoder(Layer):
+class StoredDecoder(MultiLayer):
     """A decoder whose tensors begin as a file has them: each is read when it is made, and none is drawn before."""
 
     decoder: Decoder
-    tensors: StoredTensors
+    tensors: StoredTensors = field(repr=False)
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to tokens."""
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to tokens, and to starts where they are packed."""
         resolve = scope.resolve
 
         def begun(parameter: ParameterSpec) -> T:
@@ -130,7 +166,7 @@ class StoredDecoder(Layer):
                 return resolve(parameter)
             return resolve(replace(parameter, initializer=partial(self._read, parameter.path)))
 
-        return self.decoder.build(replace(scope, resolve=begun), x)
+        return self.decoder.build_many(replace(scope, resolve=begun), inputs)
 
     def _read(self, path: str, generator: np.random.Generator, values: Values) -> None:
         self.tensors.write(self.decoder, path, values)

@@ -58,12 +58,16 @@ class PositionEmbedding(Layer):
 
     steps: Count
 
+    def table(self, scope: Scope[T], x: T) -> T:
+        """The weight[steps, features], for a layer that says itself where its steps stand."""
+        return scope.parameter("weight", (self.steps, x.shape[2]), x, normal)
+
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, steps, features]."""
         if x.spec.rank != 3 or x.shape[1] > self.steps:
             need = f"[batch, at most {self.steps} steps, features]"
             raise ShapeError("PositionEmbedding", got=str(x.spec), need=need)
-        weight = scope.parameter("weight", (self.steps, x.shape[2]), x, normal)
+        weight = self.table(scope, x)
         if scope.cache is not None:
             return add(x, index_select(weight, scope.cache.positions))
         return add(x, broadcast_rows(slice_axis(weight, 0, 0, x.shape[1]), x))

@@ -3,7 +3,8 @@
     y = table[tokens] · scale (+ place)                                    blocks, norm, head
     block:  y = y + post(attention(norm(y)));  y = y + post(feed_forward(norm(y)))
 
-`post` is a norm or nothing. Tensors have the paths of `LLaMA`, so the same files fill them.
+`post` is a norm or nothing. Tensors have the paths of `LLaMA`, so the same files fill them. Several sequences may lie
+behind each other in a row: with `starts`, the place where the sequence of each token begins, none sees another.
 """
 
 from __future__ import annotations
@@ -18,26 +19,31 @@ from nnc.arguments import Count, Finite, Positive, Rate, Size, checked
 from nnc.classes import dataclass
 from nnc.core.values.blocks import format_of
 from nnc.core.values.dtype import F32, I32, U8
-from nnc.errors import AttributeValueError
+from nnc.errors import ArityError, AttributeValueError
 from nnc.nn.layers.activation import SiLU
 from nnc.nn.layers.attention import seen_columns
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding, broadcast_rows
 from nnc.nn.layers.initializers import Values, zeros
-from nnc.nn.layers.layer import Layer, Scope, T
+from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
 from nnc.nn.layers.normalization import LayerNorm, RMSNorm
 from nnc.ops import (
     add,
     affine,
     block_product,
     block_rows,
+    broadcast_to,
     gemm,
+    greater_equal,
+    index_select,
+    logical_and,
     multiply,
     reshape,
     rotary_angles,
     rotary_embedding,
     scaled_dot_product_attention,
     softmax,
+    subtract,
     tanh,
     transpose,
     where,
@@ -65,8 +71,11 @@ class Rotary:
 
 @checked
 @dataclass(frozen=True, slots=True)
-class Decoder(Layer):
+class Decoder(MultiLayer):
     """Tokens[batch, t] to logits[batch, t, vocabulary], or to y[batch, t, features] before the `head`.
+
+    A second input `starts`[batch, t], i32, packs sequences: token t sees those from starts[t] to t, its place is
+    t - starts[t].
 
     A head has `width` features (features / heads where that is 0). Layer i sees `window[i]` tokens, itself
     among them, 0 for all; layers with a window turn by `local`, where that is given. `steps` > 0: places are learned.
@@ -132,18 +141,31 @@ class Decoder(Layer):
             raise AttributeValueError("Rotary", got=got, need="one for each pair")
         return pairs
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        """Apply to tokens."""
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to tokens, and to starts where they are packed."""
+        if not 1 <= len(inputs) <= 2:
+            raise ArityError("Decoder", got=f"{len(inputs)} inputs", need="tokens, and starts or none")
+        y = self._hidden(scope, inputs[0], inputs[1] if len(inputs) > 1 else None)
+        return (self._head(scope, y) if self.head else y,)
+
+    def _hidden(self, scope: Scope[T], x: T, starts: T | None) -> T:
         y = self._tokens(scope.inside("tokens"), x)
         if self.token_scale != 1.0:
             y = affine(y, self.token_scale)
         if self.steps:
-            y = PositionEmbedding(self.steps).build(scope.inside("positions"), y)
+            y = self._places(scope.inside("positions"), y, starts)
         for layer in range(self.layers):
-            y = self._block(scope.inside(f"block{layer}"), y, self.window[layer] if self.window else 0)
-        y = self._norm(scope.inside("norm"), y)
-        if not self.head:
-            return y
+            y = self._block(scope.inside(f"block{layer}"), y, self.window[layer] if self.window else 0, starts)
+        return self._norm(scope.inside("norm"), y)
+
+    def _places(self, scope: Scope[T], y: T, starts: T | None) -> T:
+        """y + the row of each token's place."""
+        learned = PositionEmbedding(self.steps)
+        if starts is None:
+            return learned.build(scope, y)
+        return add(y, index_select(learned.table(scope, y), subtract(_columns(starts), starts)))
+
+    def _head(self, scope: Scope[T], y: T) -> T:
         y = scope.wanted(y)
         inside = scope.inside("tokens" if self.tied else "head")
         if self.tied and not self._format(inside):
@@ -179,11 +201,11 @@ class Decoder(Layer):
         norm = RMSNorm(epsilon=self.epsilon) if self.rms else LayerNorm(epsilon=self.epsilon)
         return norm.build(scope, x)
 
-    def _block(self, scope: Scope[T], x: T, window: int) -> T:
+    def _block(self, scope: Scope[T], x: T, window: int, starts: T | None) -> T:
         for name in ("attention", "feed_forward"):
             y = self._norm(scope.inside(f"{name}_norm"), x)
             inside = scope.inside(name)
-            y = self._attention(inside, y, window) if name == "attention" else self._feed_forward(inside, y)
+            y = self._attention(inside, y, window, starts) if name == "attention" else self._feed_forward(inside, y)
             if self.post_norm:
                 y = self._norm(scope.inside(f"{name}_post_norm"), y)
             x = add(x, y)
@@ -199,7 +221,7 @@ class Decoder(Layer):
             wide = self.activation.build(scope, wide)
         return self._dense(scope.inside("narrow"), wide, self.features, bias)
 
-    def _attention(self, scope: Scope[T], x: T, window: int) -> T:
+    def _attention(self, scope: Scope[T], x: T, window: int, starts: T | None) -> T:
         groups, width = self.key_value_heads or self.heads, self.head_width
         q, k, v = (
             reshape(self._dense(scope.inside(name), x, heads * width, self.query_bias), (*x.shape[:2], heads, width))
@@ -210,10 +232,14 @@ class Decoder(Layer):
         positions = arange_like(q, q.shape[1], dtype=I32) if scope.cache is None else scope.cache.positions
         rotary = self.local if window and self.local is not None else self.rotary
         if rotary is not None:
-            angles = self._angles(scope, rotary, positions)
+            places = positions if starts is None else subtract(_columns(starts), starts)
+            angles = self._angles(scope, rotary, places)
             q, k = (rotary_embedding(each, angles, interleaved=rotary.interleaved) for each in (q, k))
         k, v = scope.kept("key", k), scope.kept("value", v)
-        y = self._attend(q, k, v, positions, window, cached=scope.cache is not None)
+        seen = None
+        if scope.cache is not None or window or self.score_cap or starts is not None:
+            seen = _of_same(seen_columns(positions, k.shape[1], window), starts)
+        y = self._attend(q, k, v, seen)
         y = reshape(y, (*x.shape[:2], self.heads * width))
         return self._dense(scope.inside("output"), y, self.features, self.output_bias)
 
@@ -224,13 +250,27 @@ class Decoder(Layer):
         shares = scope.statistic(TURNS, (len(rotary.factors),), F32, partial(_write_shares, rotary.factors))
         return multiply(angles, broadcast_rows(shares, angles))
 
-    def _attend(self, q: T, k: T, v: T, positions: T, window: int, *, cached: bool) -> T:
+    def _attend(self, q: T, k: T, v: T, seen: T | None) -> T:
         scale = self.scale or 1.0 / math.sqrt(self.head_width)
-        if self.score_cap:
-            seen = seen_columns(positions, k.shape[1], window)
+        if self.score_cap and seen is not None:
             return _capped_attention(q, k, v, seen, scale, self.score_cap)
-        seen_by = seen_columns(positions, k.shape[1], window) if cached or window else None
-        return scaled_dot_product_attention(q, k, v, seen_by, scale=scale, causal=seen_by is None)
+        return scaled_dot_product_attention(q, k, v, seen, scale=scale, causal=seen is None)
+
+
+def _columns(starts: T) -> T:
+    """0, 1, … along each row."""
+    return broadcast_rows(arange_like(starts, starts.shape[1], dtype=I32), starts)
+
+
+def _of_same(seen: T, starts: T | None) -> T:
+    """Of the columns that are seen, those that do not lie before the start of the row's sequence."""
+    if starts is None:
+        return seen
+    batch, rows = starts.shape
+    whole = (batch, 1, rows, rows)
+    columns = broadcast_to(reshape(arange_like(starts, rows, dtype=I32), (1, 1, 1, rows)), whole)
+    own = greater_equal(columns, broadcast_to(reshape(starts, (batch, 1, rows, 1)), whole))
+    return logical_and(broadcast_to(seen, whole), own)
 
 
 def _write_shares(factors: tuple[float, ...], generator: np.random.Generator, values: Values) -> None:
