@@ -8,7 +8,7 @@ from typing import Annotated, cast
 
 import typer
 
-from nnc.cli.language.model_file import Context, Limit, MinP, is_language_file
+from nnc.cli.language.model_file import Adapter, Context, Limit, MinP, is_language_file
 from nnc.cli.language.writing import Writing, write_on
 from nnc.cli.options import (
     AsJson,
@@ -59,6 +59,7 @@ def generate(
     quantize: Quantize = None,
     context: Context = 0,
     limit: Limit = None,
+    adapter: Adapter = None,
     stop: Stop = None,
     backend: BackendName = "",
     threads: Threads = None,
@@ -80,7 +81,7 @@ def generate(
         raise UsageError("--greedy", got=got, need="one or the other")
     heat = TEMPERATURE if temperature is None and not greedy else temperature
     asked = Writing(
-        prompt, length, context, limit, heat, top_k, top_p, min_p, tuple(stop or ()), seed, quantize, backend
+        prompt, length, context, limit, heat, top_k, top_p, min_p, tuple(stop or ()), seed, quantize, backend, adapter
     )
     if is_language_file(Path(checkpoint)):
         return write_on(Path(checkpoint), asked, json=json)

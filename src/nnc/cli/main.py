@@ -37,6 +37,7 @@ from nnc.cli.language.chat import chat
 from nnc.cli.language.embed import embed
 from nnc.cli.language.quantize import quantize
 from nnc.cli.language.serve import serve
+from nnc.cli.language.tuning import merge
 from nnc.cli.launch import launch
 from nnc.cli.memplan import memplan
 from nnc.cli.operators import ops
@@ -54,7 +55,7 @@ INTERNAL = 70
 
 COMMANDS: tuple[Callable[..., int], ...] = (
     train, predict, generate, chat, serve, embed, quantize, run, plan, viz, inspect, verify, bench, warm, launch,
-    finetune, convert, build, memplan, ops, onnx_coverage, doctor, completion,
+    finetune, merge, convert, build, memplan, ops, onnx_coverage, doctor, completion,
 )  # fmt: skip
 # What stands behind a script belongs to it.
 CONTEXTS: Mapping[Callable[..., int], dict[str, bool]] = {

@@ -5,6 +5,7 @@ architectures/     what files say of a network becomes a decoder
 text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
 requantize.py      a GGUF file in another format
+tuning/            fine-tuning within a limit, adapters, merged models
 statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out
 text_stream.py     an answer in pieces, and why it ended
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
     from nnc.language.requantize import quantize
     from nnc.language.serving.application import application
     from nnc.language.statement import memory
+    from nnc.language.tuning.fine_tuning import FineTuning
+    from nnc.language.tuning.merging import merge
 
 # Modules are imported when a name of theirs is first used: files are read and planned without the extra.
 _HOMES = {
     "Conversation": "conversation",
+    "FineTuning": "tuning.fine_tuning",
+    "merge": "tuning.merging",
     **dict.fromkeys(("LanguageModel", "embed", "load"), "language_model"),
     "application": "serving.application",
     "memory": "statement",
@@ -36,4 +41,6 @@ if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
     __getattr__ = late_names(__name__, _HOMES, globals())
 
-__all__ = ["Conversation", "LanguageModel", "embed", "load", "memory", "quantize", "application"]
+__all__ = [
+    "Conversation", "FineTuning", "LanguageModel", "application", "embed", "load", "memory", "merge", "quantize",
+]  # fmt: skip

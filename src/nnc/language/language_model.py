@@ -24,6 +24,7 @@ from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
 from nnc.language.text_stream import TextStream
+from nnc.language.tuning.adapters import read_adapter
 from nnc.nn.generation import TokenModel, generate
 from nnc.nn.inference.next_token import Part, TokenChoice
 from nnc.nn.model.model import Model
@@ -196,9 +197,13 @@ def load(
     *,
     context: Size = 0,
     quantize: QuantizationMode | None = None,
+    adapter: Path | str | None = None,
     backend: str = "",
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
+
+    `adapter` is a folder of PEFT's, or of `FineTuning`: its products are added to weights of floats, and computed
+    beside those in blocks.
 
     `context` is the number of positions, 4,096 or as many as the model has unless given. Matrices in blocks of few bits
     stay in them; those in floats become so by `quantize` (`FrozenGeneration`). FormatError for a file that is not
@@ -206,6 +211,8 @@ def load(
     """
     files = open_files(path)
     tokenizer = text_tokenizer(files)
+    if adapter is not None:
+        files = files.adapted(read_adapter(adapter, files))
     model = files.model(context_of(files, context))
     model.backend = backend
     return LanguageModel(files, tokenizer, _ready(files, model, quantize))

@@ -17,13 +17,10 @@ from nnc.classes import dataclass
 from nnc.core.values import blocks
 from nnc.core.values.blocks import FORMATS
 from nnc.errors import UsageError
+from nnc.language.architectures.block_formats import format_for
 from nnc.language.architectures.weight_sources import PLAIN, GgufSource
 from nnc.language.gguf import MetadataValue, TensorRow, TensorSource, ValueKind, read_gguf, write_gguf
 
-# Where rows are no whole blocks of 256: what llama.cpp takes instead, in blocks of 32.
-SHORT_ROWS: Mapping[str, str] = MappingProxyType(
-    {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
-)
 # Tables of tokens and heads give all scores: they keep more bits than the rest, as in llama.cpp's mixtures.
 TABLES = ("token_embd.weight", "output.weight")
 # `general.file_type` of llama.cpp.
@@ -71,11 +68,7 @@ def quantize(path: Path | str, to: str, output: Path | str) -> Requantized:
 def _format_of(row: TensorRow, to: str) -> str:
     if len(row.shape) < 2:
         return row.kind.name
-    if row.name in TABLES and to not in PLAIN:
-        to = "q6_k" if to.endswith("_k") else "q8_0"
-    if to in FORMATS and row.shape[-1] % FORMATS[to].size:
-        to = SHORT_ROWS.get(to, to)
-    return "f16" if to in FORMATS and row.shape[-1] % FORMATS[to].size else to
+    return format_for(to, row.shape[-1], table=row.name in TABLES)
 
 
 def _source(source: GgufSource, row: TensorRow, to: str, report: Requantized) -> TensorSource:
@@ -102,11 +95,16 @@ Write = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
 Read = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
 
+def block_writer(to: str) -> Write:
+    """What gives the bytes of rows of floats in a format of blocks, or as plain numbers."""
+    return _ways(to)[0]
+
+
 def _ways(to: str) -> tuple[Write, Read]:
     if to in FORMATS:
         return lambda values: blocks.quantize(values, to), lambda data: blocks.dequantize(data, to)
     dtype = PLAIN[to]
     return (
-        lambda values: values.astype(dtype).view(np.uint8),
+        lambda values: np.ascontiguousarray(values, dtype).view(np.uint8),
         lambda data: np.asarray(data.view(dtype), np.float32),
     )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nnc import language
-from nnc.cli.language.model_file import Context, LanguageFile, Limit, MinP, opened, shown
+from nnc.cli.language.model_file import Adapter, Context, LanguageFile, Limit, MinP, opened, shown
 from nnc.cli.options import AsJson, BackendName, Seed, Temperature, Threads, TopK, TopP
 from nnc.cli.terminal import complain, write_json
 from nnc.core.settings import SETTINGS
@@ -28,6 +28,7 @@ def chat(
     length: AnswerLength = 512,
     context: Context = 0,
     limit: Limit = None,
+    adapter: Adapter = None,
     temperature: Temperature = None,
     top_k: TopK = None,
     top_p: TopP = None,
@@ -43,7 +44,7 @@ def chat(
     """
     if threads is not None:
         SETTINGS.threads = threads
-    talk = opened(model, context, limit, backend).conversation(system)
+    talk = opened(model, context, limit, backend, adapter=adapter).conversation(system)
     if sys.stdin.isatty():
         complain(HELP)
     while True:

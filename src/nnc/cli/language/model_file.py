@@ -25,6 +25,9 @@ Context = Annotated[
 Limit = Annotated[
     int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
 ]
+Adapter = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="An adapter of nnc finetune, or of PEFT, for this model.")
+]
 MinP = Annotated[float | None, typer.Option(help="Draw only from those that are so likely beside the likeliest.")]
 
 
@@ -34,7 +37,12 @@ def is_language_file(path: Path) -> bool:
 
 
 def opened(
-    path: Path, context: int, limit: int | None, backend: str, quantize: str | None = None
+    path: Path,
+    context: int,
+    limit: int | None,
+    backend: str,
+    quantize: str | None = None,
+    adapter: Path | None = None,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
@@ -44,7 +52,7 @@ def opened(
             raise MemoryLimitError("--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context")
     try:
         mode = cast("QuantizationMode | None", quantize)
-        return language.load(path, context=context, quantize=mode, backend=backend)
+        return language.load(path, context=context, quantize=mode, adapter=adapter, backend=backend)
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None

@@ -26,11 +26,12 @@ class Writing:
     seed: int
     quantize: str | None
     backend: str
+    adapter: Path | None = None
 
 
 def write_on(path: Path, asked: Writing, *, json: bool) -> int:
     """Stream the text, and say how fast it came."""
-    model = opened(path, asked.context, asked.limit, asked.backend, asked.quantize)
+    model = opened(path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter)
     length = min(asked.length, model.context - 1)
     pieces = model.stream(
         asked.prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,

@@ -5,6 +5,8 @@ facts.py           those that all architectures have
 rotary_scaling.py  positions beyond those of training
 tensor_names.py    names of tensors in files
 architecture_rows.py a row per architecture, and the network that it makes
+block_formats.py   which blocks a matrix gets
+low_rank.py        products beside matrices
 weight_sources.py  tensors of files, in f32 when asked for
 stored.py          which part of which tensor each of ours is
 opening.py         a file or folder opened

@@ -15,6 +15,7 @@ from nnc.errors import FormatError
 from nnc.language.architectures.architecture_rows import Architecture, architecture_of, decoder_of
 from nnc.language.architectures.facts import ModelFacts, facts_of
 from nnc.language.architectures.given_values import GivenValues
+from nnc.language.architectures.low_rank import AdaptedDecoder, Products
 from nnc.language.architectures.stored import StoredDecoder, StoredTensors
 from nnc.language.architectures.tensor_names import pieces_of
 from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSource, WeightSource
@@ -37,10 +38,11 @@ class ModelFiles:
     tensors: StoredTensors
     gguf: GgufFile | None = None
 
-    def decoder(self, context: int, *, packed: bool = True) -> StoredDecoder:
+    def decoder(self, context: int, *, packed: bool = True, floats: str = "") -> StoredDecoder:
         """The network for up to `context` positions, its matrices in the blocks of the file where they are `packed`.
 
-        FormatError where the file does not hold its tensors.
+        Those that the file has in `floats` are put in blocks of that format, where one is given. FormatError where the
+        file does not hold the network's tensors.
         """
         source, pieces = self.tensors.source, self.tensors.pieces
         table = source.shapes[pieces["tokens.weight"].name] if "tokens.weight" in pieces else ()
@@ -49,8 +51,12 @@ class ModelFiles:
         self.tensors.check_blocks(self.facts.layers)
         decoder = decoder_of(self.architecture, self.facts, pieces, table[0], context)
         if packed:
-            decoder = replace(decoder, packed=self.tensors.packed())
+            decoder = replace(decoder, packed=self.tensors.packed(floats))
         return StoredDecoder(decoder, self.tensors)
+
+    def adapted(self, products: Products) -> ModelFiles:
+        """The same files with these products added."""
+        return replace(self, tensors=replace(self.tensors, products=products))
 
     def model(self, context: int, *, head: bool = True, packed: bool = True) -> Model:
         """The model; its tensors are read when they are first asked for."""
@@ -60,7 +66,10 @@ class ModelFiles:
             own = {path: piece for path, piece in tensors.pieces.items() if not path.startswith("head.")}
             tensors = replace(tensors, pieces=own)
             layer = StoredDecoder(replace(layer.decoder, head=False), tensors)
-        model = Model(layer, (UpTo(context),), input_dtype=I32)
+        held = {path for path, _ in layer.decoder.packed}
+        beside = {path: each for path, each in tensors.products.items() if f"{path}.weight" in held}
+        whole = AdaptedDecoder(layer, beside) if beside else layer
+        model = Model(whole, (UpTo(context),), input_dtype=I32)
         tensors.check(layer.decoder, model.specs)
         return model
 

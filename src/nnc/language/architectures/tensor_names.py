@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnc.classes import dataclass
-from nnc.errors import FormatError
+from nnc.errors import FormatError, UsageError
 
 QKV = ("query", "key", "value")
 GATED = ("gate", "widen")
@@ -136,6 +136,27 @@ def pieces_of(place: str, rows: Sequence[NameRow], names: Iterable[str]) -> dict
                 raise FormatError(place, got=f"two tensors for {path}", need="one", fix="convert the model again")
             pieces[path] = piece
     return pieces
+
+
+def module_of(rows: Sequence[NameRow], path: str) -> tuple[str, tuple[str, ...]]:
+    """The name in a folder of the matrix that holds a layer of ours, and the layers that lie in it, if several do.
+
+    >>> module_of(HUGGING, "block2.attention.query"), module_of(HUGGING_GPT2, "block0.attention.key")
+    (('model.layers.2.self_attn.q_proj', ()), ('transformer.h.0.attn.c_attn', ('query', 'key', 'value')))
+    """
+    for row in rows:
+        names = [row.ours.replace("{}", part) for part in row.parts] or [row.ours]
+        for name in names:
+            fitting = re.escape(name).replace(r"\\1", r"(\d+)").replace(r"\\2", "weight")
+            matched = re.fullmatch(fitting, f"{path}.weight")
+            if matched is None:
+                continue
+            theirs = row.pattern
+            for old, new in (("(?:model\\.)?", "model."), ("(?:transformer\\.)?", "transformer."), ("\\.", ".")):
+                theirs = theirs.replace(old, new)
+            theirs = theirs.removesuffix(".(weight|bias)").removesuffix(".weight")
+            return theirs.replace("(\\d+)", "".join(matched.groups())), row.parts
+    raise UsageError("adapter", got=f"{path}", need="a layer that files have a matrix for")
 
 
 def _applied(rows: Sequence[NameRow], name: str) -> dict[str, StoredPart] | None:

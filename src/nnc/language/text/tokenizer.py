@@ -27,14 +27,26 @@ _GGUF_ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 class TextTokenizer:
-    """`encode` and `decode`; `ends` are the tokens that end a text, `template` is that of chats, where there is one."""
+    """`encode` and `decode`; `ends` are the tokens that end a text, `template` is that of chats, where there is one.
+
+    `end` is the one that the file names first, where it names one.
+    """
 
     def __init__(
-        self, encoder: Encoder, *, start: int | None, ends: frozenset[int], template: str, place: str, prefixed: bool
+        self,
+        encoder: Encoder,
+        *,
+        start: int | None,
+        ends: frozenset[int],
+        template: str,
+        place: str,
+        prefixed: bool,
+        end: int | None = None,
     ) -> None:
         self.encoder, self.start, self.ends, self._place = encoder, start, ends, place
+        self.end = min(ends, default=None) if end is None else end
         self._prefixed = prefixed and start is not None
-        names = {"bos_token": self._named(start), "eos_token": self._named(min(ends, default=None))}
+        names = {"bos_token": self._named(start), "eos_token": self._named(self.end)}
         self.template = ChatTemplate(template, names, f"{place}: chat template") if template else None
 
     def _named(self, token: int | None) -> str:
@@ -49,15 +61,21 @@ class TextTokenizer:
     @checked
     def encode(self, text: str, *, start: bool = True) -> list[int]:
         """The tokens of a text, those of control written in it among them; behind the start token, if there is one."""
+        return [token for token, _, _ in self.places(text, start=start)]
+
+    @checked
+    def places(self, text: str, *, start: bool = True) -> list[tuple[int, int, int]]:
+        """The tokens of `encode`, each with the places of the text between which its characters lie."""
         try:
             size = len(text.encode())
         except UnicodeEncodeError:
             raise DataError("encode", got="half of a surrogate pair", need="text of Unicode") from None
         if size > MOST_TEXT_BYTES:
             raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
-        tokens = [int(token) for token in self.encoder.encode(text, add_special_tokens=False).ids]
-        if start and self._prefixed and self.start is not None and tokens[:1] != [self.start]:
-            return [self.start, *tokens]
+        made = self.encoder.encode(text, add_special_tokens=False)
+        tokens = [(int(token), *place) for token, place in zip(made.ids, made.offsets, strict=True)]
+        if start and self._prefixed and self.start is not None and (not tokens or tokens[0][0] != self.start):
+            return [(self.start, 0, 0), *tokens]
         return tokens
 
     @checked
@@ -97,6 +115,7 @@ def _of_gguf(file: GgufFile) -> TextTokenizer:
         template=file.text("tokenizer.chat_template", ""),
         place=str(file.path),
         prefixed=starts_text(file),
+        end=next((token for token in ends if token is not None), None),
     )
 
 
@@ -122,13 +141,15 @@ def _of_folder(folder: Path) -> TextTokenizer:
     generation = read_json(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
     start = _token(encoder, settings.get("bos_token"))
     first = encoder.encode("a", add_special_tokens=True).ids[:1]
+    end = _token(encoder, settings.get("eos_token"))
     return TextTokenizer(
         encoder,
         start=start,
-        ends=_ends(encoder, [_token(encoder, settings.get("eos_token")), *_numbers(generation.get("eos_token_id"))]),
+        ends=_ends(encoder, [end, *_numbers(generation.get("eos_token_id"))]),
         template=_template(folder, settings),
         place=str(folder),
         prefixed=bool(start is not None and first == [start]),
+        end=end,
     )
 
 

@@ -77,13 +77,16 @@ def save_checkpoint(
     *,
     keep: Count = 1,
     notes: Mapping[str, object] | None = None,
+    trained_only: bool = False,
 ) -> None:
     """Write the model, its optimizer state and the position; the old file stays until the new one is whole.
+
+    With `trained_only` what is frozen is left out, as it comes from elsewhere: adapters are small beside their network.
 
     With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on. `notes` are
     what the caller wants to know when it reads the file, as JSON: names of classes, statistics of the data.
     """
-    tensors = _tensors(model)
+    tensors = _tensors(model, trained_only)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
     if notes:
         try:
@@ -104,15 +107,19 @@ def _seal(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
 
 
 @checked
-def load_checkpoint(path: Path | str, model: Model, *, another_optimizer: bool = False) -> Position:
+def load_checkpoint(
+    path: Path | str, model: Model, *, another_optimizer: bool = False, trained_only: bool = False
+) -> Position:
     """Set the model and its optimizer state; FormatError when the file is not a checkpoint of this model.
+
+    With `trained_only` the file was saved so, and what is frozen stays.
 
     With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
     only the rate differs; else the optimizer begins anew.
     """
     file = load_tensors(path, mapped=True)
     position = _position(path, file.metadata, model, another_optimizer)
-    wanted, forgotten = _tensors(model), list[Tensor]()
+    wanted, forgotten = _tensors(model, trained_only), list[Tensor]()
     if another_optimizer:
         position, wanted, forgotten = _of_another(model, position, wanted, file)
     elif wanted.keys() != file.tensors.keys():
@@ -204,8 +211,9 @@ def text_of(value: object) -> str:
     return f"{type(value).__qualname__}(" + ", ".join(f"{name}={text_of(part)}" for name, part in fields) + ")"
 
 
-def _tensors(model: Model) -> dict[str, Tensor]:
-    weights = {f"model.{path}": tensor for path, tensor in model.tensors().items()}
+def _tensors(model: Model, trained_only: bool) -> dict[str, Tensor]:
+    held = {path: tensor for path, tensor in model.tensors().items() if model.specs[path].trainable or not trained_only}
+    weights = {f"model.{path}": tensor for path, tensor in held.items()}
     return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
 
 
