@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.ir.builder import F32, F64, I32, I64, Builder, Number, Scalar, Type, Value
+from nnc.codegen.ir.builder import F32, F64, I32, I64, Builder, Number, Scalar, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +355,8 @@ def library(b: Builder, name: str, *operands: Value) -> Value:
     assert scalar in (F32, F64), scalar
     symbol = name + ("f" if scalar == F32 else "")
     b.module.declare(symbol, scalar.register, [scalar.register] * len(operands))
-    if not kind.lanes:
+    # On a device each thread calls for its own lane.
+    if not kind.lanes or b.target.threads:
         return _call(b, symbol, operands)
     result = b.zero(kind)
     for lane in range(kind.lanes):
@@ -364,6 +365,6 @@ def library(b: Builder, name: str, *operands: Value) -> Value:
 
 
 def _call(b: Builder, symbol: str, operands: Sequence[Value]) -> Value:
-    scalar = operands[0].type.scalar
-    body = ", ".join(f"{scalar.register} {operand.text}" for operand in operands)
-    return b.emit(Type(scalar), f"call {scalar.register} @{symbol}({body})")
+    kind = operands[0].type
+    body = ", ".join(f"{kind} {operand.text}" for operand in operands)
+    return b.emit(kind, f"call {kind} @{symbol}({body})")

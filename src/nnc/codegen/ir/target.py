@@ -60,6 +60,8 @@ class ByteDots(Enum):
 
 # What triples of processors with addresses of 32 bits begin with.
 NARROW_TRIPLES = ("armv", "thumb", "riscv32", "wasm32", "i386", "i686")
+# Registers of elements that a group of threads works on as one item: some loads at once, and not too few items.
+VECTORS_OF_AN_ITEM = 8
 # With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
 FEW_REGISTERS = 16
 
@@ -74,6 +76,9 @@ class TargetDescription:
     summed in fours (AVX-512 VNNI, AVX-VNNI, NEON's dot products), and `tiles` whether products of bf16 and of bytes are
     summed by registers of 16 x 16 sums (AMX). `in_place` tells whether products read their operands where they are
     rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
+
+    On a device a register is `threads` threads, of which each holds one element of it, whatever its type; 0 is a
+    processor.
     """
 
     triple: str
@@ -88,11 +93,20 @@ class TargetDescription:
     in_place: bool = True
     byte_dots: ByteDots = ByteDots.NONE
     tiles: bool = False
+    threads: int = 0
     machine: Machine = Machine()
 
     def lanes(self, bits: int) -> int:
         """lanes = vector_bits / bits: how many elements of `bits` bits one register holds; a wider one stands alone."""
-        return max(1, self.vector_bits // bits)
+        return self.threads or max(1, self.vector_bits // bits)
+
+    def run(self, elements: int) -> int:
+        """Elements of an item, which a processor has so many of: a device has many more items in flight."""
+        return min(elements, VECTORS_OF_AN_ITEM * self.threads) if self.threads else elements
+
+    def share(self, steps: int) -> int:
+        """Steps of an item without vectors: a thread of a device takes one, so that neighbours are neighbours."""
+        return 1 if self.threads else steps
 
     def side_by_side(self, rows: int) -> int:
         """As many rows whose elementwise work is done together, half of them where registers are few."""

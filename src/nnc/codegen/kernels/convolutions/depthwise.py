@@ -325,9 +325,12 @@ class _Correlation:
             right = [over for _, over in row]
             pixels = sorted({step * p.column_step + over for step in range(count) for over in right})
             line = b.offset(place, down * across * p.channels, p.work)
-            loaded = [b.load(line, pixel * p.channels, self.kind, v.mask) for pixel in pixels]
+            few = self.kind.lanes < p.depth
+            loaded = [] if few else [b.load(line, pixel * p.channels, self.kind, v.mask) for pixel in pixels]
             for k in range(p.depth):
                 values = [self._spread(vector, k) for vector in loaded]
+                if few:
+                    values = [self._single(line, pixel * p.channels + k - v.channel % p.depth) for pixel in pixels]
                 inputs = dict(zip(pixels, values, strict=True))
                 for over in right:
                     weights, shifted = (
@@ -338,6 +341,10 @@ class _Correlation:
                         b.fma(inputs[vector], weights, total) for vector, total in zip(shifted, totals, strict=True)
                     ]
         return totals
+
+    def _single(self, line: Value, index: Value) -> Value:
+        """One channel in all lanes, which are those of one group: a register holds fewer than a group has."""
+        return self.b.splat(self.b.load(line, index, Type(self.p.work)), self.kind.lanes)
 
     def _spread(self, loaded: Value, k: int) -> Value:
         """out[lane] = channel k of the group of that lane's channel"""

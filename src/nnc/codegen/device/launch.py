@@ -1,0 +1,154 @@
+"""Kernels on a device: an entry function for each phase, how it is launched, and the memory that it needs.
+
+    kernel = device_kernel(generator, target, "k")
+    kernel.text            one module: for CUDA as LLVM reads it, for Vulkan what `spirv` reads
+    kernel.phases          (entry, items, first, workers of a group of threads, bytes that each worker has for itself)
+
+An entry is called with (args, first, items, scratch, scratch_bytes): worker w of W does items first + w, first + w + W
+and so on below first + items, with the memory at scratch + w * scratch_bytes. A worker is a thread, or as many as a
+register has elements where the phase computes vectors. A barrier between phases is the border of two launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nnc.classes import dataclass
+from nnc.codegen.device.functions import FUNCTIONS, function_text
+from nnc.codegen.device.preamble import entry, preamble
+from nnc.codegen.device.spread import Spreader
+from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
+from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.target import TargetDescription
+
+# Threads of a group: enough for several registers, few enough that the last groups of a launch are not alone for long.
+GROUP_THREADS = 128
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePhase:
+    """One launch: its entry function, its items from number `first` on, and threads.
+
+    `threads` are those of a group, `worker` how many of them do one item together, and `scratch` the bytes that each
+    worker needs for itself. `cost` is the generator's.
+    """
+
+    entry: str
+    items: int
+    first: int
+    threads: int
+    worker: int
+    scratch: int
+    cost: float = 0.0
+
+    @property
+    def groups(self) -> int:
+        """Groups of threads when each worker does one item."""
+        return -(-self.items * self.worker // self.threads)
+
+    @property
+    def workers(self) -> int:
+        """Workers of one group."""
+        return self.threads // self.worker
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKernel:
+    """The text of a kernel's entries and of all that they call, and its phases.
+
+    `tables` are the constants that the text names, as words. `missing` are functions that no device has and nobody has
+    written: whoever runs the text refuses it by their names.
+    """
+
+    text: str
+    phases: tuple[DevicePhase, ...]
+    tables: Mapping[str, tuple[int, ...]]
+    missing: tuple[str, ...]
+
+
+def device_kernel(generator: Generator, target: TargetDescription, name: str) -> DeviceKernel:
+    """The kernel of a generator on a device, whose entries' names begin with `name`."""
+    module = Module(target)
+    phases = generator.emit(module, name)
+    parsed = parse(str(module))
+    return _assembled(parsed, phases, generator.scratch(target), target)
+
+
+def _assembled(
+    parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription
+) -> DeviceKernel:
+    tables, frames = dict(parsed.tables), dict[str, int]()
+    texts, declared = list[str](), dict[str, str]()
+    frame = -(-scratch // 64) * 64
+    workers = {phase.symbol: _worker(parsed, phase.symbol, target.threads) for phase in phases}
+    for name, function in parsed.functions.items():
+        callers = [each for symbol, each in workers.items() if name in _reached(parsed, symbol)]
+        spreader = Spreader(function, max(callers, default=1), frame, tables)
+        texts.append(spreader.write())
+        declared |= spreader.declared
+        frame = frames[name] = spreader.frame_end
+    declared = {each: line for each, line in declared.items() if each not in parsed.functions}
+    added, missing = _library(declared, tables, target)
+    texts += added.values()
+    size = frame if frame > -(-scratch // 64) * 64 else scratch
+    made, entries = list[DevicePhase](), dict[str, str]()
+    for phase in phases:
+        worker = workers[phase.symbol]
+        entries.setdefault(phase.symbol, entry(f"{phase.symbol}_entry", phase.symbol, worker, target.triple))
+        made.append(
+            DevicePhase(f"{phase.symbol}_entry", phase.items, phase.first, GROUP_THREADS, worker, size, phase.cost)
+        )
+    asked = {each: line for each, line in declared.items() if each not in added}
+    text = preamble(asked, tables, texts, entries.values(), target)
+    return DeviceKernel(text, tuple(made), tables, missing)
+
+
+def _reached(parsed: ParsedModule, symbol: str) -> frozenset[str]:
+    """The functions of a module that one calls, itself among them."""
+    waiting, seen = [symbol], {symbol}
+    while waiting:
+        for i in parsed.functions[waiting.pop()].instructions():
+            if i.opcode == "call" and i.detail in parsed.functions and i.detail not in seen:
+                seen.add(i.detail)
+                waiting.append(i.detail)
+    return frozenset(seen)
+
+
+def _worker(parsed: ParsedModule, symbol: str, threads: int) -> int:
+    """How many threads do an item: those of a register where there are vectors, else one."""
+    reached = (parsed.functions[name] for name in _reached(parsed, symbol))
+    return threads if any(_computes_vectors(function) for function in reached) else 1
+
+
+def _computes_vectors(function: ParsedFunction) -> bool:
+    return any(
+        kind.lanes > 1 for i in function.instructions() for kind in (i.kind, *(each.kind for each in i.operands))
+    )
+
+
+def library_text(name: str, target: TargetDescription) -> str:
+    """A module with one function of the library, as kernels have it beside them."""
+    declared, tables = {name: ""}, dict[str, tuple[int, ...]]()
+    added, _ = _library(declared, tables, target)
+    public = added.pop(name).replace("define internal ", "define ", 1)
+    return preamble({each: line for each, line in declared.items() if each != name}, tables, [public], (), target)
+
+
+def _library(
+    declared: dict[str, str], tables: dict[str, tuple[int, ...]], target: TargetDescription
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The functions of the library that are declared, and what is missing; what they declare and name is added."""
+    added, missing = dict[str, str](), list[str]()
+    for name in sorted(declared):
+        if name.startswith(("llvm.", "nnc.")):
+            continue
+        if name not in FUNCTIONS:
+            missing.append(name)
+            continue
+        parsed = parse(function_text(name, target))
+        tables |= parsed.tables
+        spreader = Spreader(parsed.functions[name], 1, 0, tables)
+        added[name] = spreader.write()
+        declared |= spreader.declared
+    return added, tuple(missing)

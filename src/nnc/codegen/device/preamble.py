@@ -1,0 +1,197 @@
+"""What stands around the functions of a kernel: for CUDA how threads exchange, for both the entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from nnc.codegen.ir.target import TargetDescription
+
+PTX_TRIPLE = "nvptx64-nvidia-cuda"
+# Without it LLVM would not know how large pointers are before it writes code.
+PTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+ENTRY_ARGUMENTS = "ptr %args, i64 %first, i64 %items, ptr %scratch, i64 %scratch_bytes"
+
+# Lanes of a warp exchange words of 32 bits. Wider numbers are two words, narrower ones one.
+_SHUFFLE_WORD = """define internal i32 @nnc.shuffle.i32(i32 %x, i32 %lane) #0 {
+%y = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %x, i32 %lane, i32 31)
+ret i32 %y
+}"""
+_SHUFFLE_LONG = """define internal i64 @nnc.shuffle.i64(i64 %x, i32 %lane) #0 {
+%low = trunc i64 %x to i32
+%high = lshr i64 %x, 32
+%upper = trunc i64 %high to i32
+%a = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %low, i32 %lane, i32 31)
+%b = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %upper, i32 %lane, i32 31)
+%c = zext i32 %a to i64
+%d = zext i32 %b to i64
+%e = shl i64 %d, 32
+%y = or i64 %c, %e
+ret i64 %y
+}"""
+
+
+def _through(name: str, kind: str, word: str, there: Sequence[str], back: Sequence[str]) -> str:
+    """A shuffle of numbers that become words of another type, and those again."""
+    lines = [*there, f"%z = call {word} @nnc.shuffle.{word}({word} %w, i32 %lane)", *back, f"ret {kind} %y"]
+    return f"define internal {kind} @nnc.shuffle.{name}({kind} %x, i32 %lane) #0 {{\n" + "\n".join(lines) + "\n}"
+
+
+# By name: the text, and the functions that it calls.
+_PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "nnc.lane": (
+        "define internal i32 @nnc.lane() #0 {\n%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n%y = and i32 %t, 31\n"
+        "ret i32 %y\n}",
+        ("llvm.nvvm.read.ptx.sreg.tid.x",),
+    ),
+    "nnc.any": (
+        "define internal i1 @nnc.any(i1 %x) #0 {\n%y = call i1 @llvm.nvvm.vote.any.sync(i32 -1, i1 %x)\nret i1 %y\n}",
+        ("llvm.nvvm.vote.any.sync",),
+    ),
+    "nnc.meet": (
+        "define internal void @nnc.meet() #0 {\ncall void @llvm.nvvm.bar.warp.sync(i32 -1)\nret void\n}",
+        ("llvm.nvvm.bar.warp.sync",),
+    ),
+    # What the table of arguments names is memory of the device: LLVM need not ask of which kind.
+    "nnc.global": (
+        "define internal ptr @nnc.global(ptr %x) #0 {\n%g = addrspacecast ptr %x to ptr addrspace(1)\n"
+        "%y = addrspacecast ptr addrspace(1) %g to ptr\nret ptr %y\n}",
+        (),
+    ),
+    "nnc.high.product": (
+        "define internal i64 @nnc.high.product(i64 %a, i64 %b) #0 {\n%x = zext i64 %a to i128\n"
+        "%z = zext i64 %b to i128\n%p = mul i128 %x, %z\n"
+        "%s = lshr i128 %p, 64\n%y = trunc i128 %s to i64\nret i64 %y\n}",
+        (),
+    ),
+    "nnc.shuffle.i32": (_SHUFFLE_WORD, ("llvm.nvvm.shfl.sync.idx.i32",)),
+    "nnc.shuffle.i64": (_SHUFFLE_LONG, ("llvm.nvvm.shfl.sync.idx.i32",)),
+    "nnc.shuffle.f32": (
+        _through("f32", "float", "i32", ["%w = bitcast float %x to i32"], ["%y = bitcast i32 %z to float"]),
+        ("nnc.shuffle.i32",),
+    ),
+    "nnc.shuffle.f64": (
+        _through("f64", "double", "i64", ["%w = bitcast double %x to i64"], ["%y = bitcast i64 %z to double"]),
+        ("nnc.shuffle.i64",),
+    ),
+    "nnc.shuffle.f16": (
+        _through(
+            "f16", "half", "i32", ["%v = bitcast half %x to i16", "%w = zext i16 %v to i32"],
+            ["%u = trunc i32 %z to i16", "%y = bitcast i16 %u to half"],
+        ),
+        ("nnc.shuffle.i32",),
+    ),
+    **{
+        f"nnc.shuffle.{kind}": (
+            _through(kind, kind, "i32", [f"%w = zext {kind} %x to i32"], [f"%y = trunc i32 %z to {kind}"]),
+            ("nnc.shuffle.i32",),
+        )
+        for kind in ("i16", "i8", "i1")
+    },
+    "nnc.shuffle.ptr": (
+        _through("ptr", "ptr", "i64", ["%w = ptrtoint ptr %x to i64"], ["%y = inttoptr i64 %z to ptr"]),
+        ("nnc.shuffle.i64",),
+    ),
+}  # fmt: skip
+_PTX_DECLARATIONS = {
+    **{
+        f"llvm.nvvm.read.ptx.sreg.{name}.x": f"declare i32 @llvm.nvvm.read.ptx.sreg.{name}.x()"
+        for name in ("tid", "ntid", "ctaid", "nctaid")
+    },
+    "llvm.nvvm.vote.any.sync": "declare i1 @llvm.nvvm.vote.any.sync(i32, i1)",
+    "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
+    "llvm.nvvm.shfl.sync.idx.i32": "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)",
+}
+_NUMBER = """%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+%n = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+%g = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+%c = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+%tw = zext i32 %t to i64
+%nw = zext i32 %n to i64
+%gw = zext i32 %g to i64
+%cw = zext i32 %c to i64
+%before = mul nuw nsw i64 %nw, %gw
+%thread = add nuw nsw i64 %before, %tw
+%threads = mul nuw nsw i64 %nw, %cw
+"""
+_WORKERS = """%worker = call i64 @nnc.worker.{per}()
+%workers = call i64 @nnc.workers.{per}()
+"""
+_ITEMS = """%any = icmp slt i64 %worker, %items
+br i1 %any, label %work, label %done
+work:
+%own = mul i64 %worker, %scratch_bytes
+%memory = getelementptr i8, ptr %scratch, i64 %own
+br label %again
+again:
+%item = phi i64 [ %worker, %work ], [ %following, %again ]
+%begin = add i64 %first, %item
+%end = add i64 %begin, 1
+call void @{symbol}(ptr %args, i64 %begin, i64 %end, ptr %memory)
+%following = add i64 %item, %workers
+%more = icmp slt i64 %following, %items
+br i1 %more, label %again, label %done
+done:
+ret void
+}}"""
+
+
+def entry(name: str, symbol: str, worker: int, triple: str) -> str:
+    """The entry function of a phase whose items each `worker` threads do."""
+    ptx = triple == PTX_TRIPLE
+    head = f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{1 if ptx else 0} {{\nentry:\n"
+    if not ptx:
+        return head + _WORKERS.format(per="group" if worker > 1 else "thread") + _ITEMS.format(symbol=symbol)
+    count = worker.bit_length() - 1
+    numbers = f"%worker = lshr i64 %thread, {count}\n%workers = lshr i64 %threads, {count}\n"
+    return head + _NUMBER + numbers + _ITEMS.format(symbol=symbol)
+
+
+def preamble(
+    declared: Mapping[str, str],
+    tables: Mapping[str, tuple[int, ...]],
+    functions: Sequence[str],
+    entries: Iterable[str],
+    target: TargetDescription,
+) -> str:
+    """The whole module."""
+    constants = [
+        f"@{name} = internal constant [{len(values)} x i64] [{', '.join(f'i64 {value}' for value in values)}], align 64"
+        for name, values in tables.items()
+    ]
+    lines = [f'target triple = "{target.triple}"', *constants]
+    if target.triple != PTX_TRIPLE:
+        return "\n".join([*lines, *declared.values(), *functions, *entries, ""])
+    lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
+    helpers, asked = _helpers(declared)
+    wanted = {**{name: line for name, line in declared.items() if name not in helpers}, **asked}
+    numbers = {name: line for name, line in _PTX_DECLARATIONS.items() if ".sreg." in name}
+    attributes = (
+        "attributes #0 = { nounwind convergent alwaysinline }",
+        "attributes #1 = { nounwind convergent }",
+        "attributes #2 = { nounwind convergent }",
+    )
+    return "\n".join(
+        [*lines, *{**wanted, **numbers}.values(), *helpers.values(), *functions, *entries, *attributes, ""]
+    )
+
+
+def _helpers(declared: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The functions by which threads exchange that are asked for, and what they declare."""
+    helpers, asked = dict[str, str](), dict[str, str]()
+    waiting = [name for name in declared if name in _PTX_FUNCTIONS]
+    while waiting:
+        name = waiting.pop()
+        text, calls = _PTX_FUNCTIONS[name]
+        helpers[name] = text
+        for call in calls:
+            if call in _PTX_FUNCTIONS:
+                waiting.append(call)
+            else:
+                asked[call] = _PTX_DECLARATIONS[call]
+    return helpers, asked
+
+
+def entries_of(text: str) -> tuple[str, ...]:
+    """The names of the entry functions in a module."""
+    return tuple(re.findall(r"define (?:ptx_kernel )?void @([\w.$-]+)\(" + re.escape(ENTRY_ARGUMENTS), text))

@@ -1,0 +1,268 @@
+"""Vectors over threads: a function of vectors becomes one of numbers, run by `threads` threads in step.
+
+    %z = fadd <32 x float> %x, %y        %z_0 = fadd float %x_0, %y_0
+    fold of %z                           exchanges between threads, and additions
+
+Element i of a vector is in thread i mod threads, in its register i // threads; threads behind the last element hold
+anything. What is no vector is the same in all threads, so they branch alike. One thread alone holds all elements.
+
+The text that is written knows four functions more, which each kind of device has: `nnc.lane` is the number of a thread
+among those in step, `nnc.shuffle.T(x, lane)` the x of another one, `nnc.any` whether one thread says so, and `nnc.meet`
+waits until all see what each has written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from nnc.codegen.device.lanes import zero_of
+from nnc.codegen.device.text import (
+    CASTS,
+    I64,
+    POINTER,
+    VOID,
+    Block,
+    Instruction,
+    Kind,
+    Operand,
+    ParsedFunction,
+)
+from nnc.codegen.device.vectors import VectorWriter
+from nnc.codegen.device.visibility import Visibility
+
+# Nothing that a kernel's result follows from.
+DROPPED = ("llvm.prefetch", "llvm.fake.use")
+_LANES_OF_NAME = re.compile(r"\.v\d+([if]\d+|p0)")
+TRUE = ("1", "true", "-1")
+
+
+class Spreader(VectorWriter):
+    """Writes one function anew."""
+
+    def __init__(self, function: ParsedFunction, threads: int, frame: int, tables: dict[str, tuple[int, ...]]) -> None:
+        super().__init__(threads, tables)
+        self.function = function
+        # Where the function's own memory begins in the scratch, and how far it goes.
+        self.frame, self.frame_end = frame, frame
+        self.slots: dict[str, list[str]] = {}
+        self.tail: dict[str, str] = {}
+        self.label = ""
+        self.order = Visibility.of(function) if threads > 1 else None
+
+    # -- text
+
+    def write(self) -> str:
+        """The function's text."""
+        for block in self.function.blocks:
+            self._block(block)
+        arguments = ", ".join(f"{each.kind} {each.text}" for each in self.function.arguments)
+        body: list[str] = []
+        for line in self.lines:
+            body.append(self._joined(line) if " = phi " in line else line)
+            if line == f"{self.function.blocks[0].label}:":
+                body += self.head
+        return f"define internal {self.function.result} @{self.function.name}({arguments}) #0 {{\n" + "\n".join(
+            [*body, "}"]
+        )
+
+    def _joined(self, line: str) -> str:
+        """A phi whose predecessors end under other labels now."""
+        return re.sub(r"%([\w.]+) \]", lambda match: f"%{self.tail.get(match[1], match[1])} ]", line)
+
+    def _block(self, block: Block) -> None:
+        self.label = block.label
+        self.lines.append(f"{block.label}:")
+        for instruction in block.instructions:
+            self._instruction(instruction)
+        self.tail[block.label] = self.label
+
+    def _instruction(self, i: Instruction) -> None:
+        if i.opcode in ("br", "ret") and self.order is not None and self.order.pending:
+            self._meet()
+        handler = HANDLERS.get(i.opcode)
+        if handler is not None:
+            handler(self, i)
+        else:
+            self.elementwise(i)
+
+    def _meet(self) -> None:
+        assert self.order is not None
+        self.order.pending = ""
+        self.call(VOID, "nnc.meet", ())
+
+    # -- memory of a function
+
+    def place(self, i: Instruction) -> None:
+        """A variable, or an array in the worker's own memory."""
+        if i.kind.array:
+            self.lines.append(f"{i.result} = getelementptr i8, ptr %scratch, i64 {self.frame_end}")
+            self.frame_end += -(-i.kind.array * i.kind.size // 64) * 64
+        elif i.kind.lanes:
+            self.slots[i.result] = [f"{i.result}_{register}" for register in range(self.count(i.kind))]
+            self.lines += [f"{name} = alloca {i.kind.one}" for name in self.slots[i.result]]
+        else:
+            self.slots[i.result] = [i.result]
+            self.lines.append(f"{i.result} = alloca {i.kind}")
+
+    def load(self, i: Instruction) -> None:
+        """A variable, or memory: thread i reads element i."""
+        (place,) = i.operands
+        if place.text in self.slots:
+            names = [i.result] if not i.kind.lanes else [f"{i.result}_{r}" for r in range(len(self.slots[place.text]))]
+            for name, slot in zip(names, self.slots[place.text], strict=True):
+                self.new(f"load {i.kind.one if i.kind.lanes else i.kind}, ptr {slot}", name)
+            self.registers[i.result] = names
+            return
+        self._before("read", place.text)
+        if i.kind.lanes:
+            self._read(i.result, i.kind, self._addresses(place.text, i.kind), self.inside(i.kind))
+        elif i.kind == POINTER:
+            address = self.new(f"load ptr, ptr {place.text}, align 8")
+            self.call(POINTER, "nnc.global", ((POINTER, address),), i.result)
+        else:
+            self.new(f"load {i.kind}, ptr {place.text}, align {i.kind.size}", i.result)
+
+    def store(self, i: Instruction) -> None:
+        """A variable, or memory: thread i writes element i."""
+        value, place = i.operands[:2]
+        if place.text in self.slots:
+            kind = value.kind.one if value.kind.lanes else value.kind
+            for text, slot in zip(self.parts(value), self.slots[place.text], strict=True):
+                self.lines.append(f"store {kind} {text}, ptr {slot}")
+            return
+        self._before("write", place.text)
+        if value.kind.lanes:
+            self._write(value, self._addresses(place.text, value.kind), self.inside(value.kind))
+        else:
+            self.lines.append(f"store {value.kind} {value.text}, ptr {place.text}, align {value.kind.size}")
+
+    def _before(self, action: str, pointer: str) -> None:
+        """Threads see what others wrote, and write what others have read."""
+        if self.order is not None and self.order.matters(pointer):
+            if self.order.pending not in ("", action):
+                self._meet()
+            self.order.pending = action
+
+    def _addresses(self, pointer: str, kind: Kind) -> list[str]:
+        addresses = []
+        for register in range(self.count(kind)):
+            first = register * self.threads
+            if self.threads == 1:
+                index = str(first)
+            else:
+                index = self.lane(I64) if not first else self.new(f"add i64 {self.lane(I64)}, {first}")
+            addresses.append(self.new(f"getelementptr {kind.element}, ptr {pointer}, i64 {index}"))
+        return addresses
+
+    def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str]) -> None:
+        """Threads that have nothing to read look at the table of arguments, and hold 0."""
+        names = []
+        safe = next(each.text for each in self.function.arguments if each.kind == POINTER)
+        for register, (address, condition) in enumerate(zip(addresses, active, strict=True)):
+            names.append(f"{result}_{register}")
+            if condition:
+                chosen = self.new(f"select i1 {condition}, ptr {address}, ptr {safe}")
+                value = self.new(f"load {kind.element}, ptr {chosen}, align {kind.size}")
+                self.new(f"select i1 {condition}, {kind.element} {value}, {kind.element} {zero_of(kind)}", names[-1])
+            else:
+                self.new(f"load {kind.element}, ptr {address}, align {kind.size}", names[-1])
+        self.registers[result] = names
+
+    def _write(self, value: Operand, addresses: Sequence[str], active: Sequence[str]) -> None:
+        kind = value.kind
+        for text, address, condition in zip(self.parts(value), addresses, active, strict=True):
+            with self._when(condition):
+                self.lines.append(f"store {kind.element} {text}, ptr {address}, align {kind.size}")
+
+    @contextmanager
+    def _when(self, condition: str) -> Iterator[None]:
+        """if condition: ...; always where there is none"""
+        if not condition:
+            yield
+            return
+        self._count += 1
+        body, end = f"t{self._count}", f"e{self._count}"
+        self.lines += [f"br i1 {condition}, label %{body}, label %{end}", f"{body}:"]
+        yield
+        self.lines += [f"br label %{end}", f"{end}:"]
+        self.label = end
+
+    def _masked(self, mask: Operand, kind: Kind) -> list[str]:
+        """For each register which threads take part; empty for all."""
+        inside, parts = self.inside(kind), self.parts(mask)
+        conditions = []
+        for bound, part in zip(inside, parts, strict=True):
+            if part in TRUE:
+                conditions.append(bound)
+            else:
+                conditions.append(self.new(f"and i1 {bound}, {part}") if bound else part)
+        return conditions
+
+    # -- control and calls
+
+    def jump(self, i: Instruction) -> None:
+        """Threads branch alike."""
+        if len(i.operands) == 1:
+            self.lines.append(f"br label %{i.operands[0].text}")
+        else:
+            condition, yes, no = i.operands
+            self.lines.append(f"br i1 {condition.text}, label %{yes.text}, label %{no.text}")
+
+    def phi(self, i: Instruction) -> None:
+        """Of indices alone."""
+        pairs = zip(i.operands[::2], i.operands[1::2], strict=True)
+        text = ", ".join(f"[ {value.text}, %{label.text} ]" for value, label in pairs)
+        self.lines.append(f"{i.result} = phi {i.kind} {text}")
+
+    def opaque(self, i: Instruction) -> None:
+        """A pointer as it is."""
+        self.new(f"getelementptr i8, ptr {i.operands[0].text}, i64 0", i.result)
+
+    def called(self, i: Instruction) -> None:
+        """Vectors from and to memory; functions, for each register."""
+        name = i.detail
+        if name.startswith(DROPPED):
+            return
+        if name.startswith("llvm.masked."):
+            self._memory(i, name.split(".")[2])
+            return
+        vector = i.kind if i.kind.lanes else None
+        single = _LANES_OF_NAME.sub(r".\1", name)
+        parts = [self.parts(each) for each in i.operands]
+        kinds = [each.kind.one if each.kind.lanes else each.kind for each in i.operands]
+        if vector is None:
+            if any(kind == POINTER for kind in kinds) and self.order is not None and self.order.pending:
+                self._meet()
+            self.call(i.kind, single, [(k, p[0]) for k, p in zip(kinds, parts, strict=True)], i.result)
+            return
+        names = []
+        for register in range(self.count(vector)):
+            texts = [p[register] if each.kind.lanes else p[0] for p, each in zip(parts, i.operands, strict=True)]
+            names.append(self.call(vector.one, single, list(zip(kinds, texts, strict=True))))
+        self.registers[i.result] = names
+        if all(self.is_uniform(each) for each in i.operands if each.kind.lanes):
+            self.uniform.add(i.result)
+
+    def _memory(self, i: Instruction, action: str) -> None:
+        """Masked loads and stores, gathers and scatters."""
+        if action in ("load", "gather"):
+            place, mask = i.operands[0], i.operands[2]
+            self._before("read", place.text)
+            addresses = self._addresses(place.text, i.kind) if action == "load" else self.parts(place)
+            self._read(i.result, i.kind, addresses, self._masked(mask, i.kind))
+        else:
+            value, place, mask = i.operands[0], i.operands[1], i.operands[3]
+            self._before("write", place.text)
+            addresses = self._addresses(place.text, value.kind) if action == "store" else self.parts(place)
+            self._write(value, addresses, self._masked(mask, value.kind))
+
+
+Handler = Callable[[Spreader, Instruction], None]
+HANDLERS: dict[str, Handler] = {
+    "alloca": Spreader.place, "load": Spreader.load, "store": Spreader.store, "shufflevector": Spreader.shuffle,
+    "extractelement": Spreader.extract, "insertelement": Spreader.insert, "br": Spreader.jump, "phi": Spreader.phi,
+    "call": Spreader.called, "opaque": Spreader.opaque, "icmp": Spreader.compare,
+    **dict.fromkeys(CASTS, Spreader.cast), **dict.fromkeys(("mul", "lshr"), Spreader.binary),
+}  # fmt: skip

@@ -1,0 +1,109 @@
+"""Kernels of devices: every generator becomes PTX, and computes the same on one thread of this processor.
+
+Of each generator and kind of element the first case of the conformance table is taken; all of them with
+NNC_ALL_CROSS_TARGETS=1.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+from tests.codegen.device.on_host import run
+from tests.codegen.test_cross_targets import ALL_CASES, generator_of, generators
+from tests.conformance.cases import CASES, Case
+from tests.conformance.test_conformance import check_agreement, contiguous, filled
+
+from nnc.backends.reference.backend import ReferenceBackend
+from nnc.codegen.device.launch import DeviceKernel, device_kernel
+from nnc.codegen.device.targets import cuda_target, vulkan_target
+from nnc.core.running.dispatch import Call
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import DType
+from nnc.ops.rules import infer
+
+PTXAS = shutil.which("ptxas")
+CUDA = cuda_target(8, 0)
+
+
+def compiled(kernel: DeviceKernel, machine: llvm.TargetMachine, level: int = 0) -> str:
+    module = llvm.parse_assembly(kernel.text, llvm.create_context())
+    module.verify()
+    if level:
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=level))
+        builder.getModulePassManager().run(module, builder)
+    return str(machine.emit_assembly(module))
+
+
+def machine() -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(CUDA.triple).create_target_machine(cpu=CUDA.processor, features=CUDA.features, opt=3)
+
+
+def test_each_capability_has_the_row_of_the_newest_code_that_it_runs() -> None:
+    names = [target.processor for target in map(cuda_target, (7, 7, 8, 8, 9, 12), (0, 5, 0, 7, 0, 0)) if target]
+    assert names == ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_90"]
+    assert cuda_target(6, 1) is None
+    assert vulkan_target(8).lanes(64) == 8
+
+
+def test_every_generator_becomes_ptx_that_calls_nothing() -> None:
+    made, texts = machine(), []
+    for name, _, generator in generators():
+        kernel = device_kernel(generator, CUDA, "kernel")
+        assert kernel.missing == (), name
+        texts.append(compiled(kernel, made))
+        assert ".extern" not in texts[-1], name
+        assert all(f".entry {phase.entry}(" in texts[-1] for phase in kernel.phases)
+    assert len(texts) > 150
+
+
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas")
+def test_the_assembler_of_the_device_takes_what_llvm_writes(tmp_path: Path) -> None:
+    made, kinds = machine(), set()
+    for _, _, generator in generators():
+        if type(generator) in kinds:
+            continue
+        kinds.add(type(generator))
+        source = tmp_path / f"{len(kinds)}.ptx"
+        source.write_text(compiled(device_kernel(generator, CUDA, "kernel"), made, 2))
+    for source in sorted(tmp_path.glob("*.ptx")):
+        subprocess.run([str(PTXAS), "-arch=sm_80", "-O1", str(source), "-o", str(tmp_path / "out")], check=True)
+
+
+def cases() -> Iterator[tuple[Case, DType]]:
+    """Of each operator and generator the first case, whose element types take turns."""
+    kinds = set()
+    for number, case in enumerate(CASES):
+        for dtype in case.dtypes if ALL_CASES else (case.dtypes[number % len(case.dtypes)],):
+            generator = generator_of(case, dtype)
+            kind = (type(generator), case.op)
+            if generator is not None and (ALL_CASES or kind not in kinds):
+                kinds.add(kind)
+                yield case, dtype
+
+
+@pytest.mark.parametrize("op", sorted({case.op.name for case, _ in cases()}))
+def test_one_thread_computes_what_the_reference_does(op: str) -> None:
+    reference = ReferenceBackend()
+    for case, dtype in cases():
+        if case.op.name != op:
+            continue
+        command, specs = Command(case.op, case.attrs), case.specs(dtype)
+        results = infer(case.op, case.attrs, specs)
+        tensors = [
+            None if spec is None or array is None else filled("contiguous", spec, array)
+            for spec, array in zip(specs, case.arrays(dtype), strict=True)
+        ]
+        wanted, outputs = ([contiguous(spec) for spec in results] for _ in range(2))
+        reference.program([Call(reference.kernel(command, specs, results), tuple(tensors), tuple(wanted), None)])()
+        generator = generator_of(case, dtype)
+        assert generator is not None
+        run(generator, [tensor.numpy() for tensor in (*tensors, *outputs) if tensor is not None])
+        for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+            check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{case} {dtype} {place}")
