@@ -19,8 +19,8 @@ from tests.conformance.cases import CASES, Case
 from tests.conformance.test_conformance import check_agreement, contiguous, filled
 
 from nnc.backends.reference.backend import ReferenceBackend
+from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.launch import DeviceKernel, device_kernel
-from nnc.codegen.device.targets import cuda_target, vulkan_target
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import DType

@@ -1,6 +1,6 @@
 """Kernels for devices: a register of a generator is a group of threads, of which each holds one element.
 
-targets      the table of devices that code is made for
+device_targets  the table of devices that code is made for
 text         what the builder wrote, as instructions
 lanes        numbers of threads, and what they exchange
 vectors      registers that hold vectors

@@ -176,13 +176,13 @@ def _quarter_of(b: Builder, fraction: Value, behind: Value) -> Value:
 def arc_tangent(b: Builder, x: Value) -> Value:
     """arctan x = arctan c + arctan (x - c) / (1 + c x), with c of 1/2, 1, 3/2 and infinity"""
     size = absolute(b, x)
-    one = b.constant(1.0, x.type)
-    top, bottom, high, low = size, one, b.zero(x.type), b.zero(x.type)
+    unit = b.constant(1.0, x.type)
+    top, bottom, high, low = size, unit, b.zero(x.type), b.zero(x.type)
     turned = (
         (b.fma(size, 2.0, -1.0), size + 2.0),
         (size - 1.0, size + 1.0),
         (size - 1.5, b.fma(size, 1.5, 1.0)),
-        (b.negative(one), size),
+        (b.negative(unit), size),
     )
     for bound, (above, below), (angle_of, rest) in zip(ARC_BOUNDS, turned, TURNS, strict=True):
         beyond = b.compare(">=", size, bound)

@@ -149,8 +149,8 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     result = b.choose(undefined, b.constant(math.nan, x.type), result)
     result = b.choose(b.either(b.unordered(x), b.unordered(y)), x + y, result)
     endless = b.both(b.compare("==", size, 1.0), b.compare("==", absolute(b, y), math.inf))
-    one = b.either(b.either(b.compare("==", x, 1.0), b.compare("==", y, 0.0)), endless)
-    return b.choose(one, b.constant(1.0, x.type), result)
+    alone = b.either(b.either(b.compare("==", x, 1.0), b.compare("==", y, 0.0)), endless)
+    return b.choose(alone, b.constant(1.0, x.type), result)
 
 
 def _logarithm_in_parts(b: Builder, x: Value) -> tuple[Value, Value]:

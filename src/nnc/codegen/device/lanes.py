@@ -14,7 +14,7 @@ Places = Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class LanePattern:
     """value = ((lane >> right) << left) * step + base, and then the bits of `mask`; 0 is no mask."""
 
     base: int
@@ -29,30 +29,30 @@ class Pattern:
         return value & self.mask if self.mask else value
 
 
-def affine(values: Places) -> Pattern | None:
+def affine(values: Places) -> LanePattern | None:
     """value = base + step * lane for those that are asked for"""
     asked = [(lane, value) for lane, value in enumerate(values) if value is not None]
     if not asked:
-        return Pattern(0, 0)
+        return LanePattern(0, 0)
     (lane, value), (last, final) = asked[0], asked[-1]
     step = (final - value) // (last - lane) if last > lane else 0
-    pattern = Pattern(value - step * lane, step)
+    pattern = LanePattern(value - step * lane, step)
     return pattern if all(pattern.at(place) == each for place, each in asked) else None
 
 
-def pattern_of(values: Places) -> Pattern | None:
+def pattern_of(values: Places) -> LanePattern | None:
     """What gives the numbers of threads, None where they follow no rule that is known here; `None` is any number."""
-    if (found := affine(values)) is not None:
-        return found
+    if (pattern := affine(values)) is not None:
+        return pattern
     size = len(values)
     asked = [(lane, value) for lane, value in enumerate(values) if value is not None]
     first, start = asked[0]
     for right, left in [(0, 0), *((k, 0) for k in range(1, 6)), *((0, k) for k in range(1, 6))]:
         base = start - ((first >> right) << left)
         for mask in (0, size - 1):
-            found = Pattern(base % size if mask else base, 1, right, left, mask)
-            if all(found.at(lane) == value for lane, value in asked):
-                return found
+            pattern = LanePattern(base % size if mask else base, 1, right, left, mask)
+            if all(pattern.at(lane) == value for lane, value in asked):
+                return pattern
     return None
 
 

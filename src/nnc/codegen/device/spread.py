@@ -23,11 +23,11 @@ from nnc.codegen.device.text import (
     I64,
     POINTER,
     VOID,
-    Block,
-    Instruction,
     Kind,
-    Operand,
     ParsedFunction,
+    TextBlock,
+    TextInstruction,
+    TextOperand,
 )
 from nnc.codegen.device.vectors import VectorWriter
 from nnc.codegen.device.visibility import Visibility
@@ -71,14 +71,14 @@ class Spreader(VectorWriter):
         """A phi whose predecessors end under other labels now."""
         return re.sub(r"%([\w.]+) \]", lambda match: f"%{self.tail.get(match[1], match[1])} ]", line)
 
-    def _block(self, block: Block) -> None:
+    def _block(self, block: TextBlock) -> None:
         self.label = block.label
         self.lines.append(f"{block.label}:")
         for instruction in block.instructions:
             self._instruction(instruction)
         self.tail[block.label] = self.label
 
-    def _instruction(self, i: Instruction) -> None:
+    def _instruction(self, i: TextInstruction) -> None:
         if i.opcode in ("br", "ret") and self.order is not None and self.order.pending:
             self._meet()
         handler = HANDLERS.get(i.opcode)
@@ -94,7 +94,7 @@ class Spreader(VectorWriter):
 
     # -- memory of a function
 
-    def place(self, i: Instruction) -> None:
+    def place(self, i: TextInstruction) -> None:
         """A variable, or an array in the worker's own memory."""
         if i.kind.array:
             self.lines.append(f"{i.result} = getelementptr i8, ptr %scratch, i64 {self.frame_end}")
@@ -106,7 +106,7 @@ class Spreader(VectorWriter):
             self.slots[i.result] = [i.result]
             self.lines.append(f"{i.result} = alloca {i.kind}")
 
-    def load(self, i: Instruction) -> None:
+    def load(self, i: TextInstruction) -> None:
         """A variable, or memory: thread i reads element i."""
         (place,) = i.operands
         if place.text in self.slots:
@@ -124,7 +124,7 @@ class Spreader(VectorWriter):
         else:
             self.new(f"load {i.kind}, ptr {place.text}, align {i.kind.size}", i.result)
 
-    def store(self, i: Instruction) -> None:
+    def store(self, i: TextInstruction) -> None:
         """A variable, or memory: thread i writes element i."""
         value, place = i.operands[:2]
         if place.text in self.slots:
@@ -170,7 +170,7 @@ class Spreader(VectorWriter):
                 self.new(f"load {kind.element}, ptr {address}, align {kind.size}", names[-1])
         self.registers[result] = names
 
-    def _write(self, value: Operand, addresses: Sequence[str], active: Sequence[str]) -> None:
+    def _write(self, value: TextOperand, addresses: Sequence[str], active: Sequence[str]) -> None:
         kind = value.kind
         for text, address, condition in zip(self.parts(value), addresses, active, strict=True):
             with self._when(condition):
@@ -189,7 +189,7 @@ class Spreader(VectorWriter):
         self.lines += [f"br label %{end}", f"{end}:"]
         self.label = end
 
-    def _masked(self, mask: Operand, kind: Kind) -> list[str]:
+    def _masked(self, mask: TextOperand, kind: Kind) -> list[str]:
         """For each register which threads take part; empty for all."""
         inside, parts = self.inside(kind), self.parts(mask)
         conditions = []
@@ -202,7 +202,7 @@ class Spreader(VectorWriter):
 
     # -- control and calls
 
-    def jump(self, i: Instruction) -> None:
+    def jump(self, i: TextInstruction) -> None:
         """Threads branch alike."""
         if len(i.operands) == 1:
             self.lines.append(f"br label %{i.operands[0].text}")
@@ -210,17 +210,17 @@ class Spreader(VectorWriter):
             condition, yes, no = i.operands
             self.lines.append(f"br i1 {condition.text}, label %{yes.text}, label %{no.text}")
 
-    def phi(self, i: Instruction) -> None:
+    def phi(self, i: TextInstruction) -> None:
         """Of indices alone."""
         pairs = zip(i.operands[::2], i.operands[1::2], strict=True)
         text = ", ".join(f"[ {value.text}, %{label.text} ]" for value, label in pairs)
         self.lines.append(f"{i.result} = phi {i.kind} {text}")
 
-    def opaque(self, i: Instruction) -> None:
+    def opaque(self, i: TextInstruction) -> None:
         """A pointer as it is."""
         self.new(f"getelementptr i8, ptr {i.operands[0].text}, i64 0", i.result)
 
-    def called(self, i: Instruction) -> None:
+    def called(self, i: TextInstruction) -> None:
         """Vectors from and to memory; functions, for each register."""
         name = i.detail
         if name.startswith(DROPPED):
@@ -245,7 +245,7 @@ class Spreader(VectorWriter):
         if all(self.is_uniform(each) for each in i.operands if each.kind.lanes):
             self.uniform.add(i.result)
 
-    def _memory(self, i: Instruction, action: str) -> None:
+    def _memory(self, i: TextInstruction, action: str) -> None:
         """Masked loads and stores, gathers and scatters."""
         if action in ("load", "gather"):
             place, mask = i.operands[0], i.operands[2]
@@ -259,7 +259,7 @@ class Spreader(VectorWriter):
             self._write(value, addresses, self._masked(mask, value.kind))
 
 
-Handler = Callable[[Spreader, Instruction], None]
+Handler = Callable[[Spreader, TextInstruction], None]
 HANDLERS: dict[str, Handler] = {
     "alloca": Spreader.place, "load": Spreader.load, "store": Spreader.store, "shufflevector": Spreader.shuffle,
     "extractelement": Spreader.extract, "insertelement": Spreader.insert, "br": Spreader.jump, "phi": Spreader.phi,

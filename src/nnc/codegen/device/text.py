@@ -1,7 +1,7 @@
 """What the builder wrote, as instructions: the part of LLVM's text that generators use, and no more.
 
 functions = parse(str(module)).functions
-functions["kernel"].blocks[0].instructions        Instruction(result, opcode, kind, operands, detail)
+functions["kernel"].blocks[0].instructions        TextInstruction(result, opcode, kind, operands, detail)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class TextOperand:
     """A register, a constant or a label, as it is written."""
 
     kind: Kind
@@ -46,7 +46,7 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class TextInstruction:
     """result = opcode operands.
 
     `kind` is the type of the result. `detail` is the condition of a comparison, the name of what is called, flags.
@@ -55,16 +55,16 @@ class Instruction:
     result: str
     opcode: str
     kind: Kind
-    operands: tuple[Operand, ...]
+    operands: tuple[TextOperand, ...]
     detail: str = ""
 
 
 @dataclass(slots=True)
-class Block:
+class TextBlock:
     """Instructions from a label to a jump."""
 
     label: str
-    instructions: list[Instruction]
+    instructions: list[TextInstruction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ class ParsedFunction:
 
     name: str
     result: Kind
-    arguments: tuple[Operand, ...]
-    blocks: tuple[Block, ...]
+    arguments: tuple[TextOperand, ...]
+    blocks: tuple[TextBlock, ...]
 
-    def instructions(self) -> Iterator[Instruction]:
+    def instructions(self) -> Iterator[TextInstruction]:
         """All of them in order."""
         for block in self.blocks:
             yield from block.instructions
@@ -134,14 +134,14 @@ def split(text: str) -> list[str]:
     return [*parts, rest] if rest else parts
 
 
-def typed(text: str) -> Operand:
+def typed(text: str) -> TextOperand:
     """A type and what has it: `<4 x float> splat (float 1.0)`."""
     if text[0] in "<[":
         end = text.index(">" if text[0] == "<" else "]") + 1
-        return Operand(kind_of(text[:end]), text[end:].strip())
+        return TextOperand(kind_of(text[:end]), text[end:].strip())
     kind, _, rest = text.partition(" ")
     # `immarg` and other words stand between a type and a value in declarations alone.
-    return Operand(kind_of(kind), rest)
+    return TextOperand(kind_of(kind), rest)
 
 
 def parse(text: str) -> ParsedModule:
@@ -152,7 +152,7 @@ def parse(text: str) -> ParsedModule:
     lines = iter(text.splitlines())
     for line in lines:
         if match := _DEFINE.fullmatch(line):
-            arguments = tuple([Operand(kind_of(part.split()[0]), part.split()[-1]) for part in split(match[3])])
+            arguments = tuple([TextOperand(kind_of(part.split()[0]), part.split()[-1]) for part in split(match[3])])
             functions[match[2]] = ParsedFunction(match[2], kind_of(match[1]), arguments, tuple(_blocks(lines)))
         elif match := _DECLARE.match(line):
             declared.add(match[1])
@@ -161,21 +161,21 @@ def parse(text: str) -> ParsedModule:
     return ParsedModule(functions, tables, frozenset(declared - functions.keys()))
 
 
-def _blocks(lines: Iterator[str]) -> Iterator[Block]:
-    block = Block("entry", [])
+def _blocks(lines: Iterator[str]) -> Iterator[TextBlock]:
+    block = TextBlock("entry", [])
     for line in lines:
         if line == "}":
             break
         if line.endswith(":"):
             if block.instructions or block.label != "entry":
                 yield block
-            block = Block(line[:-1], [])
+            block = TextBlock(line[:-1], [])
         elif line:
             block.instructions.append(instruction(line))
     yield block
 
 
-def instruction(line: str) -> Instruction:
+def instruction(line: str) -> TextInstruction:
     """One line.
 
     >>> instruction("%x = fadd float %a, 0x0").operands[0].text
@@ -188,7 +188,7 @@ def instruction(line: str) -> Instruction:
     return _READERS.get(opcode, _binary)(result, opcode, rest.strip())
 
 
-def _binary(result: str, opcode: str, rest: str) -> Instruction:
+def _binary(result: str, opcode: str, rest: str) -> TextInstruction:
     words = rest.split(" ", 2)
     flags = ""
     while words[0] in FLAGS:
@@ -196,29 +196,29 @@ def _binary(result: str, opcode: str, rest: str) -> Instruction:
         words = rest.split(" ", 2)
     first, second = split(rest)
     left = typed(first)
-    return Instruction(result, opcode, left.kind, (left, Operand(left.kind, second)), flags.strip())
+    return TextInstruction(result, opcode, left.kind, (left, TextOperand(left.kind, second)), flags.strip())
 
 
-def _compare(result: str, opcode: str, rest: str) -> Instruction:
+def _compare(result: str, opcode: str, rest: str) -> TextInstruction:
     condition, _, rest = rest.partition(" ")
     first, second = split(rest)
     left = typed(first)
-    return Instruction(
-        result, opcode, Kind("i1", left.kind.lanes), (left, Operand(left.kind, second)), condition
+    return TextInstruction(
+        result, opcode, Kind("i1", left.kind.lanes), (left, TextOperand(left.kind, second)), condition
     )  # fmt: skip
 
 
-def _negation(result: str, opcode: str, rest: str) -> Instruction:
+def _negation(result: str, opcode: str, rest: str) -> TextInstruction:
     operand = typed(rest)
-    return Instruction(result, opcode, operand.kind, (operand,))
+    return TextInstruction(result, opcode, operand.kind, (operand,))
 
 
-def _cast(result: str, opcode: str, rest: str) -> Instruction:
+def _cast(result: str, opcode: str, rest: str) -> TextInstruction:
     source, _, target = rest.rpartition(" to ")
-    return Instruction(result, opcode, kind_of(target), (typed(source),))
+    return TextInstruction(result, opcode, kind_of(target), (typed(source),))
 
 
-def _typed_list(result: str, opcode: str, rest: str) -> Instruction:
+def _typed_list(result: str, opcode: str, rest: str) -> TextInstruction:
     operands = tuple([typed(part) for part in split(rest)])
     kinds = {
         "select": lambda: operands[1].kind, "insertelement": lambda: operands[0].kind,
@@ -226,56 +226,56 @@ def _typed_list(result: str, opcode: str, rest: str) -> Instruction:
         "shufflevector": lambda: Kind(operands[0].kind.element, operands[2].kind.lanes),
         "store": lambda: VOID, "ret": lambda: VOID,
     }  # fmt: skip
-    return Instruction(result, opcode, kinds[opcode](), tuple([each for each in operands if each.kind != ALIGN]))
+    return TextInstruction(result, opcode, kinds[opcode](), tuple([each for each in operands if each.kind != ALIGN]))
 
 
 ALIGN = Kind("align")
 
 
-def _load(result: str, opcode: str, rest: str) -> Instruction:
+def _load(result: str, opcode: str, rest: str) -> TextInstruction:
     parts = split(rest)
-    return Instruction(result, opcode, kind_of(parts[0]), (typed(parts[1]),))
+    return TextInstruction(result, opcode, kind_of(parts[0]), (typed(parts[1]),))
 
 
-def _address(result: str, opcode: str, rest: str) -> Instruction:
+def _address(result: str, opcode: str, rest: str) -> TextInstruction:
     element, base, index = split(rest)
     place = typed(index)
-    return Instruction(result, opcode, Kind("ptr", place.kind.lanes), (typed(base), place), element)
+    return TextInstruction(result, opcode, Kind("ptr", place.kind.lanes), (typed(base), place), element)
 
 
-def _place(result: str, opcode: str, rest: str) -> Instruction:
-    return Instruction(result, opcode, kind_of(split(rest)[0]), ())
+def _place(result: str, opcode: str, rest: str) -> TextInstruction:
+    return TextInstruction(result, opcode, kind_of(split(rest)[0]), ())
 
 
-def _call(result: str, opcode: str, rest: str) -> Instruction:
+def _call(result: str, opcode: str, rest: str) -> TextInstruction:
     if rest.startswith('ptr asm ""'):
-        return Instruction(result, "opaque", POINTER, (typed(rest.rpartition("(")[2].rstrip(")")),))
+        return TextInstruction(result, "opaque", POINTER, (typed(rest.rpartition("(")[2].rstrip(")")),))
     match = _CALL.fullmatch(f"call {rest}")
     assert match is not None, rest
     operands = tuple([typed(part) for part in split(match[3])])
-    return Instruction(result, opcode, VOID if match[1] == "void (...)" else kind_of(match[1]), operands, match[2])
+    return TextInstruction(result, opcode, VOID if match[1] == "void (...)" else kind_of(match[1]), operands, match[2])
 
 
-def _branch(result: str, opcode: str, rest: str) -> Instruction:
-    return Instruction(result, opcode, VOID, tuple([_without_mark(typed(part)) for part in split(rest)]))
+def _branch(result: str, opcode: str, rest: str) -> TextInstruction:
+    return TextInstruction(result, opcode, VOID, tuple([_without_mark(typed(part)) for part in split(rest)]))
 
 
-def _without_mark(operand: Operand) -> Operand:
-    return Operand(LABEL, operand.text[1:]) if operand.kind == LABEL else operand
+def _without_mark(operand: TextOperand) -> TextOperand:
+    return TextOperand(LABEL, operand.text[1:]) if operand.kind == LABEL else operand
 
 
-def _phi(result: str, opcode: str, rest: str) -> Instruction:
+def _phi(result: str, opcode: str, rest: str) -> TextInstruction:
     word, _, pairs = rest.partition(" ")
     kind = kind_of(word)
     operands = []
     for pair in split(pairs):
         value, label = split(pair[1:-1])
-        operands += [Operand(kind, value), Operand(LABEL, label[1:])]
-    return Instruction(result, opcode, kind, tuple(operands))
+        operands += [TextOperand(kind, value), TextOperand(LABEL, label[1:])]
+    return TextInstruction(result, opcode, kind, tuple(operands))
 
 
-def _return(result: str, opcode: str, rest: str) -> Instruction:
-    return Instruction(result, opcode, VOID, () if rest == "void" else (typed(rest),))
+def _return(result: str, opcode: str, rest: str) -> TextInstruction:
+    return TextInstruction(result, opcode, VOID, () if rest == "void" else (typed(rest),))
 
 
 _READERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.codegen.device.lanes import LaneWriter, Place, zero_of
-from nnc.codegen.device.text import CASTS, I1, I64, Instruction, Kind, Operand, split
+from nnc.codegen.device.text import CASTS, I1, I64, Kind, TextInstruction, TextOperand, split
 
 BINARY = frozenset(
     {
@@ -32,7 +32,7 @@ class VectorWriter(LaneWriter):
         """Registers of a thread for a vector."""
         return -(-kind.lanes // self.threads)
 
-    def parts(self, operand: Operand) -> list[str]:
+    def parts(self, operand: TextOperand) -> list[str]:
         """What this thread has of an operand."""
         kind, text = operand.kind, operand.text
         if not kind.lanes:
@@ -51,13 +51,13 @@ class VectorWriter(LaneWriter):
             for place in range(0, len(values), self.threads)
         ]
 
-    def is_uniform(self, operand: Operand) -> bool:
+    def is_uniform(self, operand: TextOperand) -> bool:
         """Whether all elements of a vector are one."""
         return operand.text in self.uniform or operand.text.startswith(("splat", "zero", "poison"))
 
     # -- elementwise
 
-    def elementwise(self, i: Instruction) -> None:
+    def elementwise(self, i: TextInstruction) -> None:
         """One instruction for each register, with the parts of its vectors."""
         vector = i.kind if i.kind.lanes else next((each.kind for each in i.operands if each.kind.lanes), i.kind)
         if not vector.lanes:
@@ -75,7 +75,7 @@ class VectorWriter(LaneWriter):
         if all(self.is_uniform(each) for each in i.operands if each.kind.lanes):
             self.uniform.add(i.result)
 
-    def written(self, i: Instruction, result: str, texts: Sequence[str]) -> str:
+    def written(self, i: TextInstruction, result: str, texts: Sequence[str]) -> str:
         """An instruction on single elements."""
         kinds = [each.kind.one if each.kind.lanes else each.kind for each in i.operands]
         if i.opcode in ("icmp", "fcmp"):
@@ -94,7 +94,7 @@ class VectorWriter(LaneWriter):
             body = f"{i.opcode}{flags} {kinds[0]} {texts[0]}, {texts[1]}"
         return f"{result} = {body}" if result else body
 
-    def compare(self, i: Instruction) -> None:
+    def compare(self, i: TextInstruction) -> None:
         """A vote is compared with 0, which is the vote."""
         vote = self.votes.get(i.operands[0].text)
         if vote is None:
@@ -111,12 +111,12 @@ class VectorWriter(LaneWriter):
 
     # -- exchanges
 
-    def _places(self, operand: Operand) -> list[Place]:
+    def _places(self, operand: TextOperand) -> list[Place]:
         """Where each element of a vector is."""
         parts = self.parts(operand)
         return [(parts[e // self.threads], e % self.threads) for e in range(operand.kind.lanes)]
 
-    def shuffle(self, i: Instruction) -> None:
+    def shuffle(self, i: TextInstruction) -> None:
         """out[i] = (left ++ right)[mask[i]]"""
         left, right, mask = i.operands
         if mask.text == "zeroinitializer" and self.is_uniform(left):
@@ -130,7 +130,7 @@ class VectorWriter(LaneWriter):
         places = [*self._places(left), *(self._places(right) if right.text != "poison" else ())]
         self.registers[i.result] = self.permuted(i.kind.one, [None if w is None else places[w] for w in wanted])
 
-    def extract(self, i: Instruction) -> None:
+    def extract(self, i: TextInstruction) -> None:
         """An element, for all threads."""
         vector, index = i.operands
         parts, kind = self.parts(vector), vector.kind.one
@@ -150,7 +150,7 @@ class VectorWriter(LaneWriter):
         low = self.new(f"and i64 {index}, {self.threads - 1}")
         return chosen, self.new(f"trunc i64 {low} to i32")
 
-    def insert(self, i: Instruction) -> None:
+    def insert(self, i: TextInstruction) -> None:
         """The vector with one element replaced; of nothing, a vector of nothing but this."""
         vector, element, index = i.operands
         if vector.text == "poison":
@@ -168,7 +168,7 @@ class VectorWriter(LaneWriter):
 
     # -- bits
 
-    def cast(self, i: Instruction) -> None:
+    def cast(self, i: TextInstruction) -> None:
         """Conversions; bits of vectors as other vectors, truth values as a vote, products of 128 bits as two words."""
         source = i.operands[0]
         if "i128" in (i.kind.element, source.kind.element) and not source.kind.lanes:
@@ -185,7 +185,7 @@ class VectorWriter(LaneWriter):
         else:
             self._widened(i, source)
 
-    def _same(self, i: Instruction) -> None:
+    def _same(self, i: TextInstruction) -> None:
         source = i.operands[0]
         if i.kind.lanes:
             self.registers[i.result] = self.parts(source)
@@ -194,18 +194,18 @@ class VectorWriter(LaneWriter):
         else:
             self.copy(i.result, i.kind, source.text)
 
-    def _vote(self, result: str, source: Operand) -> None:
+    def _vote(self, result: str, source: TextOperand) -> None:
         votes = []
         for bound, part in zip(self.inside(source.kind), self.parts(source), strict=True):
             votes.append(self.new(f"and i1 {bound}, {part}") if bound else part)
-        one = votes[0]
+        vote_of_all = votes[0]
         for vote in votes[1:]:
-            one = self.new(f"or i1 {one}, {vote}")
+            vote_of_all = self.new(f"or i1 {vote_of_all}, {vote}")
         if self.threads > 1:
-            one = self.call(I1, "nnc.any", ((I1, one),))
-        self.votes[result] = self.new(f"zext i1 {one} to i32")
+            vote_of_all = self.call(I1, "nnc.any", ((I1, vote_of_all),))
+        self.votes[result] = self.new(f"zext i1 {vote_of_all} to i32")
 
-    def _narrowed(self, i: Instruction, source: Operand) -> None:
+    def _narrowed(self, i: TextInstruction, source: TextOperand) -> None:
         """Element j is part j mod k of element j // k."""
         parts, bits = source.kind.size // i.kind.size, 8 * i.kind.size
         held = self._places(source)
@@ -219,7 +219,7 @@ class VectorWriter(LaneWriter):
             names.append(self.new(f"trunc {kind} {shifted} to {i.kind.one}"))
         self.registers[i.result] = names
 
-    def _widened(self, i: Instruction, source: Operand) -> None:
+    def _widened(self, i: TextInstruction, source: TextOperand) -> None:
         """Element j is made of k elements from j * k on, the lowest bits first."""
         parts, bits, kind = i.kind.size // source.kind.size, 8 * source.kind.size, i.kind.one
         held, lanes = self._places(source), i.kind.lanes or 1
@@ -236,7 +236,7 @@ class VectorWriter(LaneWriter):
         else:
             self.copy(i.result, kind, self.shuffled(kind, total[0], "0"))
 
-    def _wide(self, i: Instruction) -> None:
+    def _wide(self, i: TextInstruction) -> None:
         """zext to 128 bits and trunc from them."""
         source = i.operands[0]
         if i.opcode == "zext":
@@ -244,7 +244,7 @@ class VectorWriter(LaneWriter):
         else:
             self.copy(i.result, i.kind, self.pairs[source.text][0])
 
-    def binary(self, i: Instruction) -> None:
+    def binary(self, i: TextInstruction) -> None:
         """Products and shifts of 128 bits by words; the rest elementwise."""
         if i.kind.element != "i128" or i.kind.lanes:
             self.elementwise(i)

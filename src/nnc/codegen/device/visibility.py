@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnc.codegen.device.text import POINTER, Instruction, ParsedFunction
+from nnc.codegen.device.text import POINTER, ParsedFunction, TextInstruction
 
 
 class Visibility:
@@ -41,7 +41,7 @@ def _root(roots: dict[str, str], pointer: str) -> str:
     return pointer if pointer.startswith("@") else roots.get(pointer, Visibility.UNKNOWN)
 
 
-def _follow(i: Instruction, roots: dict[str, str], slots: set[str]) -> None:
+def _follow(i: TextInstruction, roots: dict[str, str], slots: set[str]) -> None:
     """Note the root of a pointer that an instruction makes."""
     if i.opcode == "alloca":
         if i.kind.array:
@@ -61,7 +61,7 @@ def _follow(i: Instruction, roots: dict[str, str], slots: set[str]) -> None:
         roots[i.result] = both.pop() if len(both) == 1 else Visibility.UNKNOWN
 
 
-def _sources(i: Instruction) -> list[str]:
+def _sources(i: TextInstruction) -> list[str]:
     """Pointers that are read."""
     if i.opcode == "load":
         return [i.operands[0].text]
@@ -69,7 +69,7 @@ def _sources(i: Instruction) -> list[str]:
     return [i.operands[0].text] if masked else []
 
 
-def _targets(i: Instruction) -> list[str]:
+def _targets(i: TextInstruction) -> list[str]:
     """Pointers that are written."""
     if i.opcode == "store":
         return [i.operands[1].text]
