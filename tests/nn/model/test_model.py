@@ -522,7 +522,7 @@ def test_kernels_of_a_model_are_measured_or_fixed(tmp_path: Path, monkeypatch: p
 
 def test_a_model_s_backend_serves_the_products_that_it_can() -> None:
     """Dense and ReLU are not fused into a product of another backend, and the values are those of BLAS."""
-    layer = nn.Sequential(nn.Dense(16), nn.ReLU(), nn.Dense(8, bias=False), nn.Softmax())
+    layer = nn.Sequential(nn.Dense(16), nn.ReLU(), nn.Dense(8, bias=False), nn.LogSoftmax())
     model = nn.Model(layer, (32,), backend="blas")
     for step in (model.prediction_step(4), model.training_step(4), model.freeze(4)):
         products = [row for row in step.compiled.report() if "gemm" in str(row.command)]

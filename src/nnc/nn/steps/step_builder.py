@@ -13,6 +13,7 @@ from nnc.nn.optimization.losses import Loss, PointwiseLoss
 from nnc.nn.steps.frozen_steps import Freezing, frozen_step
 from nnc.nn.steps.generation_steps import generating
 from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.logits import warn_of_probabilities
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import PlannedStep
 from nnc.nn.steps.step_graph import StepGraph, trace
@@ -46,6 +47,8 @@ class StepBuilder:
         if key.kind is StepKind.FREEZE:
             return frozen_step(step, inputs, outputs, key.quantization)
         targets = step.targets(outputs)
+        if key.kind.differentiates:
+            warn_of_probabilities(step.options.losses, outputs)
         masks, results = _loss_and_score(step, key, outputs, targets)
         carry: Mapping[Symbol, Symbol] = {}
         if key.kind is StepKind.TRAIN:
