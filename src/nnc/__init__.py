@@ -190,8 +190,9 @@ if not TYPE_CHECKING:
 
 if find_spec("numpy") is not None:
     from nnc.core.precautions.forking import FORK_GUARD
+    from nnc.core.running.deferred import DeferredBackend
     from nnc.core.running.devices import DEVICES
-    from nnc.core.running.dispatch import DISPATCHER, Backend, DeferredBackend
+    from nnc.core.running.dispatch import DISPATCHER, Backend
     from nnc.core.running.namespace import use_namespace
     from nnc.core.values.storage import use_devices
     from nnc.planning.native import Loop, use_compiler
@@ -215,6 +216,7 @@ if find_spec("numpy") is not None:
     DISPATCHER.add(DeferredBackend("blas", lambda: _make("nnc.backends.blas.backend", "BlasBackend")))
     _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
+    DISPATCHER.add(DeferredBackend("transfer", lambda: _make("nnc.backends.transfer.backend", "TransferBackend"), ""))
     use_compiler(_translate)
     use_devices(DEVICES.driver)
 

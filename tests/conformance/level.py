@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 
 from tests.conformance.cases import CASES, Case
-from tests.conformance.test_conformance import BACKENDS, REFERENCE, check_agreement, refusals, run
+from tests.conformance.runs import REFERENCE, check_agreement, run
+from tests.conformance.test_conformance import BACKENDS, refusals
 
 from nnc.core.values.dtype import DType
 from nnc.ops.rules import infer

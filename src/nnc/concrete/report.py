@@ -9,7 +9,7 @@ from itertools import takewhile
 from nnc.classes import dataclass
 from nnc.concrete.body import ConcreteBody, Exec, all_bodies
 from nnc.concrete.check import specs_of
-from nnc.core.running.dispatch import Dispatcher, Specs
+from nnc.core.running.dispatch import Dispatcher, Specs, kinds_of
 from nnc.core.values.command import AnyCommand
 
 
@@ -49,6 +49,7 @@ def report(body: ConcreteBody, dispatcher: Dispatcher, prefer: str) -> tuple[Ser
 def _refusals(record: Exec, dispatcher: Dispatcher, prefer: str) -> dict[str, str]:
     """What each backend before the one that claimed says."""
     inputs, outputs = specs_of(record.inputs), specs_of(record.outputs)
-    before = takewhile(lambda backend: backend is not record.claim.backend, dispatcher.usable(prefer))
+    usable = dispatcher.usable(prefer, kinds_of(inputs, outputs))
+    before = takewhile(lambda backend: backend is not record.claim.backend, usable)
     reasons = {backend.name: backend.refusal(record.command, inputs, outputs) for backend in before}
     return {name: reason for name, reason in reasons.items() if reason}

@@ -23,7 +23,8 @@ from nnc.concrete.joined import JoinedLoop, MovingCall
 from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.precautions.shield import Shield
-from nnc.core.running.dispatch import Backend, Call, DeferredBackend, Program, Tensors, TracedBackend
+from nnc.core.running.deferred import DeferredBackend
+from nnc.core.running.dispatch import Backend, Call, Program, Tensors, TracedBackend
 from nnc.core.running.inspectors import INSPECTORS
 from nnc.core.running.stream import Signal
 from nnc.core.values.recorder import PROFILER, run_timed

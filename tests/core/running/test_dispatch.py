@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nnc.core.running.dispatch import KERNEL_BYTES, Call, DeferredBackend, Dispatcher, Program, Specs, Tensors
+from nnc.core.running.deferred import DeferredBackend
+from nnc.core.running.dispatch import KERNEL_BYTES, Call, Dispatcher, Program, Specs, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import F32

@@ -13,13 +13,12 @@ from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from nnc.classes import dataclass
-from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.recent import TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU
-from nnc.core.values.recorder import Labelled, Traced, WorkerTime
+from nnc.core.values.recorder import Labelled, Traced
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError
@@ -214,71 +213,6 @@ class TracedBackend(Protocol):
         """Floating-point operations (f32) per second of workers that do nothing else, all at once, measured."""
 
 
-@dataclass(slots=True, eq=False)
-class DeferredBackend:
-    """A backend that is made, its modules imported, when it is first asked something."""
-
-    name: str
-    make: Callable[[], Backend]
-    _made: Backend | None = None
-
-    def absence(self) -> str:
-        """Why this backend cannot be used on this machine; empty when it can."""
-        return self._backend().absence()
-
-    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
-        """Why this backend does not claim the command on these specs; empty when it does."""
-        return self._backend().refusal(command, inputs, outputs)
-
-    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
-        """The kernel for a command that `refusal` did not refuse."""
-        return self._backend().kernel(command, inputs, outputs)
-
-    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
-        """Other kernels for it by name: results within `nnc.core.values.dtype.TOLERANCE`, in another time."""
-        return self._backend().variants(command, inputs, outputs)
-
-    def program(self, calls: Sequence[Call]) -> Program:
-        """One callable that runs `calls` (all of this backend) in order."""
-        return self._backend().program(calls)
-
-    def loop(self, calls: LoopCalls) -> LoopProgram | None:
-        """The loop as one program; None where it does not run this one by itself."""
-        made = self._backend()
-        return made.loop(calls) if isinstance(made, LoopBackend) else None
-
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
-        """The operands that its kernel arranges; none where it does not tell."""
-        made = self._backend()
-        return made.wishes(command, inputs, outputs) if isinstance(made, WishingBackend) else ()
-
-    def traced(self, calls: Sequence[Call]) -> Traced:
-        """`program`, with the times of workers where the backend knows them."""
-        made = self._backend()
-        if isinstance(made, TracedBackend):
-            return made.traced(calls)
-        program = made.program(calls)
-
-        def run() -> tuple[WorkerTime, ...]:
-            program()
-            return ()
-
-        return run
-
-    def peak(self, workers: int = 1) -> float:
-        """Operations per second of so many workers; 0 where the backend does not know."""
-        made = self._backend()
-        return made.peak(workers) if isinstance(made, TracedBackend) and not made.absence() else 0.0
-
-    def _backend(self) -> Backend:
-        if self._made is None:
-            # A backend may own what its process has once, such as a library's engine: whoever asks first makes it.
-            with FORK_GUARD:
-                if self._made is None:
-                    self._made = self.make()
-        return self._made
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A backend and the kernel it offers: the variant of this name, or its first choice."""
@@ -363,15 +297,22 @@ class Dispatcher(Uncopied):
         return self._targets[name]
 
     def candidates(self, prefer: str = "") -> list[Backend]:
-        """Usable backends, `prefer` (checked) first."""
-        return list(self.usable(prefer))
+        """Usable backends for tensors of the host, `prefer` (checked) first."""
+        return list(self.usable(prefer, frozenset({CPU.kind})))
 
-    def usable(self, prefer: str = "") -> Iterator[Backend]:
-        """The same one by one: a backend is looked for when those before it do not do."""
+    def usable(self, prefer: str = "", kinds: Collection[str] = ()) -> Iterator[Backend]:
+        """The same one by one: a backend is looked for when those before it do not do.
+
+        With `kinds` those that serve other kinds of devices alone are left out, but for `prefer`.
+        """
         first = self.backend(prefer) if prefer else None
         if first is not None:
             yield first
-        yield from (value for value in self.backends.values() if value is not first and not value.absence())
+        for value in self.backends.values():
+            served = getattr(value, "serves", "")
+            fits = not (kinds and served) or served in kinds
+            if value is not first and fits and not value.absence():
+                yield value
 
     def claim(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
@@ -380,7 +321,7 @@ class Dispatcher(Uncopied):
         if claim is not None:
             return claim
         reasons = []
-        for backend in self.usable(prefer):
+        for backend in self.usable(prefer, kinds_of(inputs, outputs)):
             if reason := backend.refusal(command, inputs, outputs):
                 reasons.append(f"{backend.name}: {reason}")
                 continue
@@ -390,12 +331,14 @@ class Dispatcher(Uncopied):
 
     def server(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> str:
         """The name of the first backend that claims the command; empty for none."""
-        serving = (value.name for value in self.usable(prefer) if not value.refusal(command, inputs, outputs))
+        backends = self.usable(prefer, kinds_of(inputs, outputs))
+        serving = (value.name for value in backends if not value.refusal(command, inputs, outputs))
         return next(serving, "")
 
     def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> tuple[LayoutWish, ...]:
         """The operands that the first backend that claims the command would rather read in another layout."""
-        serving = (value for value in self.usable(prefer) if not value.refusal(command, inputs, outputs))
+        backends = self.usable(prefer, kinds_of(inputs, outputs))
+        serving = (value for value in backends if not value.refusal(command, inputs, outputs))
         first = next(serving, None)
         return first.wishes(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
 
@@ -405,13 +348,19 @@ class Dispatcher(Uncopied):
         Those of backends that are not measured count where there are no others, or the caller prefers them.
         """
         claims = []
-        for backend in self.usable(prefer):
+        for backend in self.usable(prefer, kinds_of(inputs, outputs)):
             if not backend.refusal(command, inputs, outputs):
                 claims.append(Claim(backend, backend.kernel(command, inputs, outputs)))
                 others = backend.variants(command, inputs, outputs)
                 claims.extend(Claim(backend, kernel, name) for name, kernel in others.items())
         unmeasured = self._unmeasured - {prefer}
         return [claim for claim in claims if claim.backend.name not in unmeasured] or claims
+
+
+def kinds_of(inputs: Specs, outputs: Specs) -> frozenset[str]:
+    """The kinds of devices that tensors of these specs lie on; the host's where there are none."""
+    kinds = frozenset([spec.device.kind for spec in (*inputs, *outputs) if spec is not None])
+    return kinds or frozenset({CPU.kind})
 
 
 def outside_host(*specs: TensorSpec | None) -> str:

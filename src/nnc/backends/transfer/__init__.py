@@ -1,0 +1,1 @@
+"""Commands whose operands lie on two devices."""

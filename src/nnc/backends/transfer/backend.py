@@ -1,0 +1,49 @@
+"""to_device between two devices: y[i…] = x[i…], through the drivers' copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nnc.classes import dataclass
+from nnc.core.running.dispatch import Call, Kernel, Program, Specs, Tensors, WithoutWorkspace, one_by_one
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.tensor import Tensor
+from nnc.ops.movement.transfer import TO_DEVICE
+
+
+class TransferKernel(WithoutWorkspace):
+    """One copy: uploads are queued, downloads wait for what was queued before."""
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Copy the elements."""
+        source, target = inputs[0], outputs[0]
+        if source is not None and target is not None:
+            target.copy_from(source)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferBackend:
+    """Copies from one device to another."""
+
+    name: str = "transfer"
+
+    def absence(self) -> str:
+        """Never: without devices nothing is asked of it."""
+        return ""
+
+    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
+        """Why the command is no transfer; empty when it is one."""
+        places = {spec.device for spec in (*inputs, *outputs) if spec is not None}
+        return "" if command.op is TO_DEVICE and len(places) == 2 else "no transfer between two devices"
+
+    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
+        """The copy."""
+        return TransferKernel()
+
+    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
+        """None."""
+        return {}
+
+    def program(self, calls: Sequence[Call]) -> Program:
+        """One copy after another."""
+        return one_by_one(calls)
