@@ -44,6 +44,7 @@ where NumPy is not installed nothing is wired and those two still work.
 
 import builtins
 import sys
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -191,7 +192,7 @@ if not TYPE_CHECKING:
 if find_spec("numpy") is not None:
     from nnc.core.precautions.forking import FORK_GUARD
     from nnc.core.running.deferred import DeferredBackend
-    from nnc.core.running.devices import DEVICES
+    from nnc.core.running.devices import DEVICES, DeviceDriver
     from nnc.core.running.dispatch import DISPATCHER, Backend
     from nnc.core.running.namespace import use_namespace
     from nnc.core.values.storage import use_devices
@@ -217,6 +218,22 @@ if find_spec("numpy") is not None:
     _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
     DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
     DISPATCHER.add(DeferredBackend("transfer", lambda: _make("nnc.backends.transfer.backend", "TransferBackend"), ""))
+
+    def _driver(kind: str) -> DeviceDriver:
+        """The driver of a kind of devices, which looks for its library."""
+        with FORK_GUARD:
+            driver: DeviceDriver = getattr(import_module(f"nnc.backends.gpu.{kind}.driver"), f"{kind}_driver")()
+        return driver
+
+    def _device_backend(kind: str) -> Backend:
+        """The backend of a kind of devices."""
+        with FORK_GUARD:
+            backend: Backend = import_module("nnc.backends.gpu.backend").GpuBackend(kind)
+        return backend
+
+    for _kind in ("cuda",):
+        DEVICES.add(_kind, partial(_driver, _kind))
+        DISPATCHER.add(DeferredBackend(_kind, partial(_device_backend, _kind), _kind))
     use_compiler(_translate)
     use_devices(DEVICES.driver)
 

@@ -1,0 +1,219 @@
+"""Calls on a device: their launches, one table of all operands in its memory, and programs that are recorded once.
+
+    table = for each kernel: [0] [addresses of operands, numbers]
+
+The table is written once. A run is one submission, and returns when it is queued; where a kernel checks indices, the
+run waits, and looks at the words that such kernels set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.backends.gpu.device import SCRATCH_BYTES, LoadedKernel, OpenDevice
+from nnc.backends.gpu.engine import PhaseLaunch, RecordedLaunches
+from nnc.classes import dataclass
+from nnc.codegen.device.launch import DevicePhase
+from nnc.codegen.frame.kernel import aligned
+from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft
+from nnc.core.running.dispatch import Call, Relocation, Tensors
+from nnc.core.values.storage import DeviceStorage
+from nnc.core.values.tensor import Tensor
+from nnc.errors import IndexRangeError
+
+WORD_BYTES = 8
+# More threads than any device runs at once.
+MOST_THREADS = 1 << 20
+Words = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class DeviceAssembly(CallAssembly):
+    """Launches in the making, in memory of a device."""
+
+    device: OpenDevice | None = None
+    memory: list[DeviceStorage] = field(default_factory=list)
+    checks: list[tuple[str, int]] = field(default_factory=list)
+
+    @classmethod
+    def on(cls, device: OpenDevice) -> DeviceAssembly:
+        """An empty one."""
+        return cls(device.target, device=device)
+
+    def _allocate(self, size: int) -> AddressRange:
+        assert self.device is not None
+        storage = self.device.allocate(size, "beside")
+        with self.device.entered() as engine:
+            engine.fill(storage.address, max(size, 1), 0)
+        self.memory.append(storage)
+        return AddressRange(storage.address, storage.address + size)
+
+    def _check(self, subject: str, word: AddressRange) -> None:
+        self.checks.append((subject, word.begin))
+
+
+@dataclass(slots=True, eq=False)
+class GpuKernel(CommandKernel):
+    """A command on fixed specs; code is generated at the first run."""
+
+    device: OpenDevice | None = None
+    _loaded: LoadedKernel | None = None
+
+    @property
+    def worker_bytes(self) -> int:
+        """None that the caller plans: threads have theirs of the device's own."""
+        return 0
+
+    def loaded(self, device: OpenDevice) -> LoadedKernel:
+        """The code for operands without gaps."""
+        if self._loaded is None:
+            self._loaded = device.kernel(self.generator)
+        return self._loaded
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Queue the computation of `outputs` from `inputs`."""
+        assert self.device is not None
+        device = self.device
+        assembled = DeviceAssembly.on(device)
+        assembled.assemble(self, inputs, outputs, workspace)
+        table = LaunchTable.of(device, assembled.drafts)
+        with device.entered() as engine:
+            storage = table.store(device)
+            engine.launch(table.launches(device, storage.address))
+            _look(device, assembled.checks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaunchTable:
+    """The words of all launches."""
+
+    drafts: Sequence[Draft]
+    kernels: Sequence[LoadedKernel]
+    words: Words
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, device: OpenDevice, drafts: Sequence[Draft]) -> LaunchTable:
+        """The table of drafts, whose kernels are loaded."""
+        kernels = [_kernel(device, draft) for draft in drafts]
+        words: list[int] = []
+        places = []
+        for draft in drafts:
+            places.append(len(words) + 1)
+            words += [0, *draft.words]
+        return cls(drafts, kernels, np.array(words, np.int64), tuple(places))
+
+    def store(self, device: OpenDevice) -> DeviceStorage:
+        """Write it into memory of the device."""
+        storage = device.allocate(self.words.nbytes, "table")
+        with device.entered() as engine:
+            engine.upload(storage.address, int(self.words.ctypes.data), self.words.nbytes)
+        return storage
+
+    def launches(self, device: OpenDevice, address: int) -> list[PhaseLaunch]:
+        """The launches of all phases, for a table at this address."""
+        most = max((_scratch(phase) for kernel in self.kernels for phase in kernel.phases), default=0)
+        scratch = device.scratch(most) if most else None
+        begin = 0 if scratch is None else scratch.address
+        memory = () if scratch is None else (AddressRange(begin, begin + scratch.nbytes),)
+        launches = []
+        for draft, kernel, place in zip(self.drafts, self.kernels, self.places, strict=True):
+            table = address + WORD_BYTES * place
+            for phase, function in zip(kernel.phases, kernel.code.functions, strict=True):
+                if phase.items:
+                    writes = (*draft.writes, *memory) if phase.scratch else draft.writes
+                    launches.append(
+                        PhaseLaunch(
+                            function, table, phase.first, phase.items, _groups(phase), phase.threads, begin,
+                            aligned(phase.scratch), draft.reads, writes,
+                        )
+                    )  # fmt: skip
+        return launches
+
+
+def _kernel(device: OpenDevice, draft: Draft) -> LoadedKernel:
+    kernel = draft.kernel
+    return kernel.loaded(device) if isinstance(kernel, GpuKernel) else device.kernel(draft.generator)
+
+
+def _groups(phase: DevicePhase) -> int:
+    """Groups that do the items, so that what all workers have for themselves stays within its bound."""
+    most = MOST_THREADS // phase.threads
+    if phase.scratch:
+        most = max(SCRATCH_BYTES // (aligned(phase.scratch) * phase.workers), 1)
+    return min(phase.groups, most)
+
+
+def _scratch(phase: DevicePhase) -> int:
+    """Bytes that all workers have for themselves."""
+    return _groups(phase) * phase.workers * aligned(phase.scratch)
+
+
+def _look(device: OpenDevice, checks: Sequence[tuple[str, int]]) -> None:
+    """IndexRangeError for the first word that is set; all are cleared for the next run."""
+    failed = ""
+    for subject, address in checks:
+        word = np.zeros(1, np.int64)
+        with device.entered() as engine:
+            engine.download(int(word.ctypes.data), address, word.nbytes)
+            if word[0]:
+                engine.fill(address, word.nbytes, 0)
+                failed = failed or subject
+    if failed:
+        raise IndexRangeError(failed, got="an index outside its axis", need="0 ≤ index < the axis's size")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceProgram:
+    """Calls that were recorded; a run is one submission."""
+
+    device: OpenDevice
+    recorded: RecordedLaunches
+    table: LaunchTable
+    storage: DeviceStorage
+    checks: tuple[tuple[str, int], ...]
+    kept: object
+
+    def __call__(self) -> None:
+        with self.device.entered():
+            self.recorded.submit()
+            if self.checks:
+                _look(self.device, self.checks)
+
+    def relocation(self, spans: Sequence[tuple[int, int]]) -> Relocation:
+        """Operands inside the spans move."""
+        words, begins = self.table.words, [begin for begin, _ in spans]
+        moved: list[tuple[int, int, int]] = []
+        for draft, place in zip(self.table.drafts, self.table.places, strict=True):
+            for position in range(place, place + draft.operands):
+                address = int(words[position])
+                for number, (begin, end) in enumerate(spans):
+                    if begin <= address < end:
+                        moved.append((position, number, address - begins[number]))
+
+        def move(places: Sequence[int]) -> None:
+            for position, number, offset in moved:
+                words[position] = places[number] + offset
+            with self.device.entered() as engine:
+                engine.upload(self.storage.address, int(words.ctypes.data), words.nbytes)
+
+        return move
+
+
+def assemble(device: OpenDevice, calls: Sequence[Call]) -> DeviceProgram:
+    """One program of many calls; it keeps what it needs beyond their tensors."""
+    assembled = DeviceAssembly.on(device)
+    for call in calls:
+        kernel = call.kernel
+        assert isinstance(kernel, GpuKernel)
+        assembled.assemble(kernel, call.inputs, call.outputs, call.workspace)
+    table = LaunchTable.of(device, assembled.drafts)
+    with device.entered() as engine:
+        storage = table.store(device)
+        recorded = engine.record(table.launches(device, storage.address))
+    kept = (tuple(calls), assembled.memory, device.held_scratch)
+    return DeviceProgram(device, recorded, table, storage, tuple(assembled.checks), kept)

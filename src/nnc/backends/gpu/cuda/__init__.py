@@ -1,0 +1,1 @@
+"""NVIDIA's devices by their driver's library, without a toolkit."""

@@ -1,0 +1,183 @@
+"""One device of NVIDIA's: the primary context, one stream, memory, modules, and programs as graphs.
+
+The context is retained for the life of the process. Copies go through pinned memory of the process's own, in pieces, so
+that the host's bytes may change, or go, when a copy returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Sequence
+from ctypes import byref, c_int, c_longlong, c_size_t, c_void_p
+
+from nnc.backends.gpu.cuda.assembler import code_of
+from nnc.backends.gpu.cuda.library import OUT_OF_MEMORY, Address, CudaLibrary
+from nnc.backends.gpu.engine import PhaseLaunch
+from nnc.classes import dataclass
+from nnc.codegen.device.launch import DeviceKernel
+from nnc.codegen.ir.target import TargetDescription
+from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.devices import DeviceFacts
+from nnc.core.settings import SETTINGS
+
+# Attributes of a device by the driver's numbers.
+GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, GRID = 1, 8, 10, 18, 75, 76, 5
+PROCESSORS, CLOCK_KHZ = 16, 13
+NON_BLOCKING, RELAXED = 1, 2
+STAGING_BYTES = 1 << 23
+# Up to so many bytes the driver takes along at once, from where they are.
+INLINE_BYTES = 1 << 12
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class CudaModule:
+    """A loaded module and its functions."""
+
+    handle: c_void_p
+    functions: tuple[object, ...]
+    dropped: deque[tuple[str, c_void_p]]
+
+    def __del__(self) -> None:
+        self.dropped.append(("cuModuleUnload", self.handle))
+
+
+@dataclass(slots=True, eq=False)
+class CudaProgram:
+    """A graph that was instantiated once."""
+
+    engine: CudaEngine
+    handle: c_void_p
+    kept: object
+
+    def submit(self) -> None:
+        """Queue it."""
+        self.engine.cuda.call("cuGraphLaunch", self.handle, self.engine.stream)
+
+    def __del__(self) -> None:
+        self.engine.dropped.append(("cuGraphExecDestroy", self.handle))
+
+
+class CudaEngine:
+    """The device of a number."""
+
+    def __init__(self, cuda: CudaLibrary, number: int, target: TargetDescription) -> None:
+        self.cuda, self.target = cuda, target
+        self._device = cuda.read(c_int, "cuDeviceGet", number)
+        self.facts = facts_of(cuda, self._device)
+        self._context = c_void_p(cuda.read(c_void_p, "cuDevicePrimaryCtxRetain", self._device))
+        self._driver = cuda.read(c_int, "cuDriverGetVersion")
+        cuda.call("cuCtxSetCurrent", self._context)
+        self.stream = c_void_p(cuda.read(c_void_p, "cuStreamCreate", NON_BLOCKING))
+        self._staging = cuda.read(c_void_p, "cuMemHostAlloc", STAGING_BYTES, 0)
+        self._cache = DiskCache(SETTINGS.cache_folder, "cubin", ".cubin", SETTINGS.cached_code_bytes)
+        # What is to be freed when a thread is next here with the context.
+        self.dropped: deque[tuple[str, c_void_p]] = deque()
+
+    def enter(self) -> None:
+        """The context is that of a thread."""
+        self.cuda.call("cuCtxSetCurrent", self._context)
+        while self.dropped:
+            name, handle = self.dropped.popleft()
+            if name == "cuModuleUnload":
+                # What is queued may run its code.
+                self.synchronize()
+            self.cuda.call(name, handle)
+
+    def reserve(self, nbytes: int) -> int:
+        """Memory; 0 where there is none."""
+        address = Address()
+        result = self.cuda.result("cuMemAlloc_v2", byref(address), max(nbytes, 1))
+        if result not in (0, OUT_OF_MEMORY):
+            raise self.cuda.error("cuMemAlloc_v2", result)
+        return 0 if result else int(address.value)
+
+    def release(self, address: int) -> None:
+        """Waits by itself for what uses it."""
+        self.cuda.call("cuMemFree_v2", address)
+
+    def load(self, kernel: DeviceKernel) -> CudaModule:
+        """A module of its own."""
+        code = code_of(self.cuda, kernel.text, self.target, self._cache, self._driver)
+        handle = c_void_p(self.cuda.read(c_void_p, "cuModuleLoadData", code))
+        functions = [
+            c_void_p(self.cuda.read(c_void_p, "cuModuleGetFunction", handle, phase.entry.encode()))
+            for phase in kernel.phases
+        ]
+        return CudaModule(handle, tuple(functions), self.dropped)
+
+    def upload(self, target: int, source: int, nbytes: int) -> None:
+        """Through pinned memory."""
+        if nbytes <= INLINE_BYTES:
+            self.cuda.call("cuMemcpyHtoDAsync_v2", target, source, nbytes, self.stream)
+            return
+        for first in range(0, nbytes, STAGING_BYTES):
+            size = min(STAGING_BYTES, nbytes - first)
+            self.synchronize()
+            ctypes.memmove(self._staging, source + first, size)
+            self.cuda.call("cuMemcpyHtoDAsync_v2", target + first, self._staging, size, self.stream)
+
+    def download(self, target: int, source: int, nbytes: int) -> None:
+        """Through pinned memory; waits."""
+        for first in range(0, nbytes, STAGING_BYTES):
+            size = min(STAGING_BYTES, nbytes - first)
+            self.cuda.call("cuMemcpyDtoHAsync_v2", self._staging, source + first, size, self.stream)
+            self.synchronize()
+            ctypes.memmove(target + first, self._staging, size)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """On the stream."""
+        self.cuda.call("cuMemcpyDtoDAsync_v2", target, source, nbytes, self.stream)
+
+    def fill(self, target: int, nbytes: int, byte: int) -> None:
+        """On the stream."""
+        self.cuda.call("cuMemsetD8Async", target, byte, nbytes, self.stream)
+
+    def launch(self, launches: Sequence[PhaseLaunch]) -> None:
+        """On the stream, one after another."""
+        for launch in launches:
+            words = (c_longlong * 5)(*launch.words)
+            first = ctypes.addressof(words)
+            parameters = (c_void_p * 5)(*range(first, first + 40, 8))
+            sizes = (launch.groups, 1, 1, launch.threads, 1, 1, 0)
+            self.cuda.call("cuLaunchKernel", launch.function, *sizes, self.stream, parameters, None)
+
+    def record(self, launches: Sequence[PhaseLaunch]) -> CudaProgram:
+        """A graph of the launches, captured from the stream."""
+        graph = c_void_p()
+        self.cuda.call("cuStreamBeginCapture_v2", self.stream, RELAXED)
+        try:
+            self.launch(launches)
+        finally:
+            # Ends a capture that failed, too: the stream would be of no use.
+            self.cuda.call("cuStreamEndCapture", self.stream, byref(graph))
+        try:
+            ready = c_void_p(self.cuda.read(c_void_p, "cuGraphInstantiateWithFlags", graph, 0))
+        finally:
+            self.cuda.call("cuGraphDestroy", graph)
+        self.cuda.call("cuGraphUpload", ready, self.stream)
+        return CudaProgram(self, ready, [launch.function for launch in launches])
+
+    def synchronize(self) -> None:
+        """Wait for the stream."""
+        self.cuda.call("cuStreamSynchronize", self.stream)
+
+
+def compute_capability(cuda: CudaLibrary, device: int) -> tuple[int, int]:
+    """The major and the minor number of what its code is."""
+    major, minor = (cuda.read(c_int, "cuDeviceGetAttribute", number, device) for number in (MAJOR, MINOR))
+    return int(major), int(minor)
+
+
+def facts_of(cuda: CudaLibrary, device: int) -> DeviceFacts:
+    """What the driver tells of a device."""
+    name = ctypes.create_string_buffer(256)
+    cuda.call("cuDeviceGetName", name, len(name), device)
+    memory = cuda.read(c_size_t, "cuDeviceTotalMem_v2", device)
+    numbers = (SUBGROUP, GROUP_THREADS, GROUP_BYTES, UNIFIED, PROCESSORS)
+    subgroup, threads, shared, unified, processors = (
+        int(cuda.read(c_int, "cuDeviceGetAttribute", number, device)) for number in numbers
+    )
+    major, minor = compute_capability(cuda, device)
+    features = {"f16", "bf16", "f64", "i8", "i16", "i64", f"sm_{major}{minor}", f"{processors} processors"}
+    return DeviceFacts(name.value.decode(), memory, subgroup, threads, shared, bool(unified), frozenset(features))

@@ -1,0 +1,151 @@
+"""A device that is open: its engine under one lock, its pool, its kernels, and the scratch memory of its threads."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import ClassVar
+from weakref import WeakValueDictionary
+
+from nnc.backends.gpu.engine import DeviceEngine, LoadedFunctions, PhaseLaunch, RecordedLaunches
+from nnc.backends.gpu.memory import DevicePool
+from nnc.classes import dataclass
+from nnc.codegen.device.launch import DevicePhase, device_kernel
+from nnc.codegen.frame.kernel import Generator
+from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.settings import SETTINGS
+from nnc.core.values.device import Device
+from nnc.core.values.exact import Exact
+from nnc.core.values.recorder import PROFILER, Allocated, now
+from nnc.core.values.storage import MAX_BYTES, DeviceStorage
+from nnc.errors import DeviceError, MemoryLimitError, OutOfMemoryError
+
+ENTRY_POINT = "kernel"
+# Of all threads that run at once.
+SCRATCH_BYTES = 1 << 26
+POISON = 0xFF
+LEAST_SCRATCH = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class LoadedKernel:
+    """A generator's kernel on the device: its phases, and their entry functions."""
+
+    phases: tuple[DevicePhase, ...]
+    code: LoadedFunctions
+    workspace: int
+
+
+class OpenDevice(Uncopied):
+    """All that is asked of one device goes through here, one thread at a time, and never in a forked child."""
+
+    instead: ClassVar[str] = "copy values"
+
+    def __init__(self, device: Device, engine: DeviceEngine) -> None:
+        self.device, self.engine = device, engine
+        self.facts, self.target = engine.facts, engine.target
+        self._pool = DevicePool(engine)
+        self._lock = fork_safe_rlock()
+        self._process = os.getpid()
+        self._kernels: WeakValueDictionary[Exact, LoadedKernel] = WeakValueDictionary()
+        self._codes: WeakValueDictionary[str, LoadedFunctions] = WeakValueDictionary()
+        self._scratch: DeviceStorage | None = None
+        atexit.register(_finish, weakref.ref(self))
+
+    @contextmanager
+    def entered(self) -> Iterator[DeviceEngine]:
+        """The engine, for this thread alone. DeviceError in a forked child."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "device",
+                got=f"{self.device} in a forked process",
+                need="the process that opened it",
+                fix="start processes by spawn: multiprocessing.set_start_method('spawn')",
+            )
+        with self._lock:
+            self.engine.enter()
+            yield self.engine
+
+    # -- memory
+
+    def allocate(self, nbytes: int, label: str = "") -> DeviceStorage:
+        """Memory, not initialized; every byte 0xff in debugging, which is NaN."""
+        if not 0 <= nbytes <= MAX_BYTES:
+            raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
+        with self.entered() as engine:
+            lent = self._pool.allocate(nbytes)
+            if lent is None:
+                got = f"{nbytes} bytes beside {self._pool.lent} in use"
+                raise OutOfMemoryError("storage", got=got, need=f"memory that {self.device} has")
+            storage = DeviceStorage(self.device, lent, lent.piece.address, nbytes, label)
+            if SETTINGS.debug and nbytes:
+                engine.fill(storage.address, nbytes, POISON)
+        if PROFILER.recorders:
+            PROFILER.note(Allocated(label, nbytes, now()))
+        return storage
+
+    @property
+    def lent_bytes(self) -> int:
+        """Bytes that somebody holds."""
+        with self.entered():
+            self._pool.take_back()
+            return self._pool.lent
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes that the device has given to this process for tensors and programs."""
+        return self._pool.reserved
+
+    @property
+    def held_scratch(self) -> DeviceStorage | None:
+        """What programs hold on to that use it."""
+        return self._scratch
+
+    def scratch(self, nbytes: int) -> DeviceStorage:
+        """Memory of all threads together, which the launches on the queue have one after another."""
+        kept = self._scratch
+        if kept is None or kept.nbytes < nbytes:
+            kept = self._scratch = self.allocate(max(nbytes, LEAST_SCRATCH), "scratch")
+        return kept
+
+    # -- code
+
+    def kernel(self, generator: Generator) -> LoadedKernel:
+        """The loaded kernel of a generator; while anybody holds it, it is made once."""
+        exact = Exact(generator)
+        with self.entered() as engine:
+            kernel = self._kernels.get(exact)
+            if kernel is None:
+                kernel = self._kernels[exact] = self._made(generator, engine)
+            return kernel
+
+    def _made(self, generator: Generator, engine: DeviceEngine) -> LoadedKernel:
+        kernel = device_kernel(generator, self.target, ENTRY_POINT)
+        if kernel.missing:
+            got = "functions that nobody has written for it: " + " ".join(kernel.missing)
+            raise DeviceError(str(self.device), got=got, need="a kernel of what it has")
+        key = hashlib.sha256(kernel.text.encode()).hexdigest()
+        code = self._codes.get(key)
+        if code is None:
+            code = self._codes[key] = engine.load(kernel)
+        return LoadedKernel(kernel.phases, code, generator.workspace(self.target))
+
+    # -- the queue
+
+    def record(self, launches: Sequence[PhaseLaunch]) -> RecordedLaunches:
+        """Launches that are queued by one call."""
+        with self.entered() as engine:
+            return engine.record(launches)
+
+
+def _finish(reference: weakref.ref[OpenDevice]) -> None:
+    """At the end of the process what runs comes to its end."""
+    opened = reference()
+    if opened is not None:
+        with suppress(DeviceError), opened.entered() as engine:
+            engine.synchronize()

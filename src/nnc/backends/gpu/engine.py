@@ -1,0 +1,104 @@
+"""What a kind of device does for the rest of this package: memory, code, and a queue on which all is in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from nnc.classes import dataclass
+from nnc.codegen.device.launch import DeviceKernel
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.assembling import AddressRange
+from nnc.core.running.devices import DeviceFacts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhaseLaunch:
+    """One phase on the device: its loaded function, the address of its table of operands, and its items.
+
+    Workers in `groups` of `threads` do the items, each with `scratch_bytes` of the memory at `scratch`.
+    """
+
+    function: object
+    table: int
+    first: int
+    items: int
+    groups: int
+    threads: int
+    scratch: int
+    scratch_bytes: int
+    reads: tuple[AddressRange, ...]
+    writes: tuple[AddressRange, ...]
+
+    @property
+    def words(self) -> tuple[int, int, int, int, int]:
+        """What its entry function is given."""
+        return self.table, self.first, self.items, self.scratch, self.scratch_bytes
+
+
+class LoadedFunctions(Protocol):
+    """Code on the device; it goes with its last holder."""
+
+    @property
+    def functions(self) -> tuple[object, ...]:
+        """One for each phase."""
+
+
+class RecordedLaunches(Protocol):
+    """Launches that were recorded once; they go with the last holder."""
+
+    def submit(self) -> None:
+        """Queue them all."""
+
+
+class DeviceEngine(Protocol):
+    """One device. Whoever calls has its lock, and has called `enter` on this thread."""
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What it is and can do."""
+
+    @property
+    def target(self) -> TargetDescription:
+        """What generators see."""
+
+    def enter(self) -> None:
+        """Make it this thread's, and free what was dropped."""
+
+    def reserve(self, nbytes: int) -> int:
+        """The address of fresh memory; 0 where it has not that much."""
+
+    def release(self, address: int) -> None:
+        """Give it back, when all that is queued is done."""
+
+    def load(self, kernel: DeviceKernel) -> LoadedFunctions:
+        """The entry functions of its phases."""
+
+    def upload(self, target: int, source: int, nbytes: int) -> None:
+        """Copy from the host, which may change its bytes when this returns."""
+
+    def download(self, target: int, source: int, nbytes: int) -> None:
+        """Copy to the host; done when this returns."""
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy inside."""
+
+    def fill(self, target: int, nbytes: int, byte: int) -> None:
+        """Make bytes the same."""
+
+    def launch(self, launches: Sequence[PhaseLaunch]) -> None:
+        """Queue them."""
+
+    def record(self, launches: Sequence[PhaseLaunch]) -> RecordedLaunches:
+        """Make them ready to be queued by one call."""
+
+    def synchronize(self) -> None:
+        """Wait for all that was queued."""
+
+
+def conflicts(launch: PhaseLaunch, reads: Sequence[AddressRange], writes: Sequence[AddressRange]) -> bool:
+    """Whether a launch touches what earlier ones write, or writes what they read."""
+    touched = (*launch.reads, *launch.writes)
+    if any(mine.overlaps(other) for mine in touched for other in writes):
+        return True
+    return any(mine.overlaps(other) for mine in launch.writes for other in reads)
