@@ -39,6 +39,7 @@ def test_json_tells_the_machine(facts) -> None:
         "platform",
         "versions",
         "backends",
+        "devices",
         "cache_folder",
         "cache_writable",
         "kept_programs",

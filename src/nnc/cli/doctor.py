@@ -19,6 +19,7 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
 from nnc.classes import dataclass
+from nnc.cli.device_rates import DeviceReport, device_reports
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
@@ -43,6 +44,7 @@ class Findings:
     platform: str
     versions: dict[str, str]
     backends: dict[str, str]
+    devices: list[DeviceReport]
     cache_folder: str | None
     cache_writable: bool
     kept_programs: int
@@ -52,11 +54,13 @@ class Findings:
     profile: MachineProfile | None
 
 
-Measure = Annotated[bool, typer.Option("--measure", help="Measure the machine, in some seconds, and keep the result.")]
+Measure = Annotated[
+    bool, typer.Option("--measure", help="Measure the machine and its devices, in some seconds, and keep the result.")
+]
 
 
 def doctor(json: AsJson = False, measure: Measure = False) -> int:
-    """Tell the processor, its features, the backends (and why one is absent), versions and the cache folder.
+    """Tell the processor, the backends and devices (and why one is absent), versions and the cache folder.
 
     nnc doctor --json
 
@@ -72,6 +76,10 @@ def doctor(json: AsJson = False, measure: Measure = False) -> int:
     for name, absence in findings.backends.items():
         add_row(backends, name, f"absent: {absence}" if absence else "present")
     console.print(backends)
+    devices = table("Devices beside the processor", "device", "what it is")
+    for report in findings.devices:
+        add_row(devices, report.device, _device(report))
+    console.print(devices)
     console.print(_pairs("Versions", findings.versions))
     if findings.profile is not None:
         console.print(_pairs("One worker, as measured", _measured(findings.profile)))
@@ -91,6 +99,7 @@ def examine(*, measured: bool = False) -> Findings:
         memory_limit_bytes=_memory_limit(),
         platform=platform.platform(),
         versions=versions(),
+        devices=device_reports(measured=measured),
         backends={backend.name: backend.absence() for backend in DISPATCHER.backends.values()},
         cache_folder=None if cache is None else str(cache),
         cache_writable=cache is not None and can_write(cache),
@@ -141,6 +150,17 @@ def _machine(findings: Findings) -> Table:
             "kernels kept": f"{size(findings.kept_kernel_bytes)} of eager code, and those of programs",
         },
     )
+
+
+def _device(report: DeviceReport) -> str:
+    if report.absence:
+        return f"absent: {report.absence}"
+    memory = f"{size(report.memory_bytes)}{' of the host' if report.unified else ''}"
+    text = f"{report.name}, {memory}, {report.subgroup} threads in step, {' '.join(report.features)}"
+    if (rates := report.rates) is None:
+        return text
+    copies = f"to it {rates.upload:.1f}, from it {rates.download:.1f}, inside {rates.copy:.1f} GB/s"
+    return f"{text}; {copies}; products {rates.gigaflops:.0f} GFLOP/s"
 
 
 def _compiled(compilations: Compilations) -> str:
