@@ -26,16 +26,16 @@ from nnc.core.running.dispatch import (
     Program,
     Specs,
     Tensors,
-    WithoutWorkspace,
     one_by_one,
 )
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.storage import DeviceStorage, Storage
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.graph import default_graph
+from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.errors import OutOfMemoryError
 from nnc.graph import Op
+from nnc.ops.composed.custom import TENSOR_KERNEL
 from nnc.ops.movement.transfer import TO_DEVICE
 
 POISON = 0xCB
@@ -159,6 +159,10 @@ class SimulatedMachine:
     refused: set[Op] = field(default_factory=set)
 
     @property
+    def serves(self) -> str:
+        return self.driver.kind
+
+    @property
     def name(self) -> str:
         return f"simulated {self.driver.kind}"
 
@@ -179,7 +183,7 @@ class SimulatedMachine:
             return f"operands elsewhere than on {self.driver.kind}"
         if len({spec.device for spec in specs}) > 1:
             return "operands of several devices"
-        if command.op in self.refused:
+        if command.op in self.refused or command.op in TENSOR_KERNEL:
             return "no kernel in this test"
         return self.server.refusal(command, _on_host(inputs), _on_host(outputs))
 
@@ -192,37 +196,6 @@ class SimulatedMachine:
     def program(self, calls: Sequence[Call]) -> Program:
         self.driver.counts["program"] += 1
         return one_by_one(calls)
-
-
-@dataclass(eq=False)
-class Transfers:
-    """The backend that copies between devices, through the host."""
-
-    name: str = "simulated transfers"
-
-    def absence(self) -> str:
-        return ""
-
-    def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
-        return "" if command.op is TO_DEVICE else "no transfer"
-
-    def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
-        return TransferKernel()
-
-    def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
-        return {}
-
-    def program(self, calls: Sequence[Call]) -> Program:
-        return one_by_one(calls)
-
-
-class TransferKernel(WithoutWorkspace):
-    """y = x."""
-
-    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
-        assert inputs[0] is not None
-        assert outputs[0] is not None
-        outputs[0].copy_from(inputs[0])
 
 
 def _on_host(specs: Specs) -> Specs:
@@ -239,7 +212,7 @@ def simulated(
     DEVICES.add(kind, lambda: machine.driver)
     others = {name: backend for name, backend in backends.items() if name != kind}
     DISPATCHER.backends.clear()
-    DISPATCHER.backends.update({**others, machine.name: machine, Transfers.name: Transfers()})
+    DISPATCHER.backends.update({**others, machine.name: machine})
     try:
         _forget()
         yield machine
@@ -254,6 +227,9 @@ def simulated(
 
 
 def _forget() -> None:
-    """Kernels of machines that are gone, or that claim something else now."""
+    """Kernels, programs and memory of machines that are gone, or that claim something else now."""
+    graph, fresh = default_graph(), DynamicGraph()
     DISPATCHER._claims.clear()
-    default_graph()._ready.clear()
+    graph._ready.clear()
+    graph._pool._elsewhere.clear()
+    graph._programs, graph._arena, graph._lazy = fresh._programs, fresh._arena, fresh._lazy

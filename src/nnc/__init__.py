@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from nnc import parallel as parallel
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
+    from nnc.core.running.device_context import device, devices
     from nnc.core.values.dtype import BF16 as bf16
     from nnc.core.values.dtype import BOOL as bool_
     from nnc.core.values.dtype import F16 as f16
@@ -142,6 +143,7 @@ _HOMES = {
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
     "debug": "nnc.dynamic.debugging",
+    **dict.fromkeys(("device", "devices"), "nnc.core.running.device_context"),
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.transforms.batched",
     "spec": "nnc.core.values.spec",
@@ -265,6 +267,8 @@ __all__ = [
     "cond",
     "core",
     "debug",
+    "device",
+    "devices",
     "dropout",
     "dynamic",
     "errors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import ArrayLike
 from nnc import ops
 from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
-from nnc.core.values.device import CPU, Device
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.dtype import C64, C128, F32, F64, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
 from nnc.core.values.exchange import from_dlpack as tensor_from_dlpack
@@ -18,24 +20,28 @@ from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
-from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
+from nnc.errors import DTypeError, ShapeError, UsageError
 
 Array = ArrayOperand
 Shape = int | tuple[int, ...]
 
 
-def check_device(device: Device | None) -> None:
-    """DeviceError for any device but the one that there is."""
-    if device is not None and device != CPU:
-        raise DeviceError("device", got=str(device), need=str(CPU))
+def placed(x: Array, device: AnyDevice | None) -> Array:
+    """The array there; where it is, without a device."""
+    return x if device is None else ops.to_device(x, device)
+
+
+def chosen_device(device: AnyDevice | None) -> AbstractContextManager[object]:
+    """Inside, arrays of numbers are made on that device; without one, where they would be anyway."""
+    return nullcontext() if device is None else present(device_of(device))
 
 
 def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
-    check_device(device)
     array, chosen = np.asarray(value), dtype_of(dtype)
     if array.dtype.kind == "c" and chosen.kind != "complex":
         raise DTypeError("full", got=f"complex numbers for {chosen}", need="a complex element type", fix="take real()")
-    return tensor(np.asarray(array, chosen.numpy))
+    with chosen_device(device):
+        return tensor(np.asarray(array, chosen.numpy))
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
@@ -43,10 +49,9 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
 
 
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:
-    check_device(device)
     chosen = checked_array("like", x).dtype if dtype is None else dtype_of(dtype)
     with numpy_work("full_like"):
-        return lifted(x, np.full(x.shape, value, chosen.numpy))
+        return placed(lifted(x, np.full(x.shape, value, chosen.numpy)), device)
 
 
 def _number_dtype(value: Number) -> DType:
@@ -65,16 +70,18 @@ def asarray(
 
     With `copy=False` an array of NumPy is used where it is: ValueError where that cannot be.
     """
-    check_device(device)
     if isinstance(obj, ArrayOperand):
-        if copy is False and dtype not in (None, obj.dtype):
-            raise ValueError(f"asarray: got {obj.spec} to {dtype} with copy=False; need the same element type")
-        return astype(ops.contiguous(obj) if copy else obj, dtype or obj.dtype)
+        if copy is False and (dtype not in (None, obj.dtype) or device not in (None, obj.device)):
+            got, need = f"{obj.spec} to {dtype} on {device} with copy=False", "the same element type and device"
+            raise ValueError(f"asarray: got {got}; need {need}")
+        return placed(astype(ops.contiguous(obj) if copy else obj, dtype or obj.dtype), device)
     if copy is not False and _has_arrays(obj):
-        stacked = _stacked(obj)
+        stacked = placed(_stacked(obj), device)
         return stacked if dtype is None else stacked.astype(dtype)
     if copy is not False:
-        return tensor(obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj, dtype), dtype)
+        given = obj if hasattr(obj, "__array__") or isinstance(obj, Tensor) else _nested(obj, dtype)
+        with chosen_device(device):
+            return tensor(given, dtype)
     try:
         return tensor(obj, dtype, share=True)
     except UsageError as error:
@@ -117,16 +124,14 @@ def _is_python(obj: object) -> bool:
 
 def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Device | None = None) -> Array:
     """The elements in another type; without `copy` the array itself where it has that type."""
-    check_device(device)
     if not copy and checked_array("astype", x).dtype is dtype:
-        return x
-    return checked_array("astype", x).astype(dtype_of(dtype))
+        return placed(x, device)
+    return placed(checked_array("astype", x).astype(dtype_of(dtype)), device)
 
 
 def from_dlpack(x: SupportsDLPack, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
     """An array over the memory of another library's array, or over a copy."""
-    check_device(device)
-    return tensor(tensor_from_dlpack(x), share=not copy)
+    return placed(tensor(tensor_from_dlpack(x), share=not copy), device)
 
 
 def arange(

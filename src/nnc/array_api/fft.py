@@ -9,7 +9,7 @@ import numpy as np
 
 from nnc import ops
 from nnc.arguments import shown
-from nnc.array_api.creation import check_device
+from nnc.array_api.creation import chosen_device
 from nnc.array_api.data_types import numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
@@ -115,11 +115,11 @@ def _check_frequencies(name: str, n: int, d: float) -> None:
 
 
 def _frequencies(values: np.ndarray, dtype: DType | None, device: Device | None) -> Array:
-    check_device(device)
     chosen = dtype or F32
     if not chosen.is_float:
         raise DTypeError("fftfreq", got=str(chosen), need="a real floating-point type")
-    return tensor(values.astype(chosen.numpy))
+    with chosen_device(device):
+        return tensor(values.astype(chosen.numpy))
 
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Array:

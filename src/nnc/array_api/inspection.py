@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nnc.array_api.data_types import EVERY, KINDS
-from nnc.core.values.device import CPU, Device
+from nnc.core.running.device_context import devices
+from nnc.core.values.device import Device, current_device
 from nnc.core.values.dtype import C64, F32, I64, DType
 from nnc.errors import DTypeError
 
@@ -16,8 +17,8 @@ class NamespaceInfo:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Device:
-        """Where arrays are made."""
-        return CPU
+        """Where arrays are made: in a context that of its device."""
+        return current_device()
 
     def default_dtypes(self, *, device: Device | None = None) -> dict[str, DType]:
         """The types of Python's numbers."""
@@ -25,7 +26,7 @@ class NamespaceInfo:
 
     def devices(self) -> list[Device]:
         """All devices."""
-        return [CPU]
+        return [*devices()]
 
     def dtypes(self, *, device: Device | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
         """Element types by name, of a kind or of several."""

@@ -17,6 +17,7 @@ from nnc.classes import dataclass
 from nnc.concrete.counter import Counter, Index
 from nnc.concrete.multiview import Place
 from nnc.concrete.tape import Node, TapeAccess
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, ShapeError, UsageError
 
@@ -96,7 +97,7 @@ def holds(test: Test, counter: Counter, access: TapeAccess, index: Index) -> boo
         case CountBelow():
             return counter.count < test.limit
         case NonZero():
-            goes_on = bool(access.read(test.place, index).numpy().item())
+            goes_on = bool(access.read(test.place, index).to(CPU).numpy().item())
             if goes_on and test.at_most is not None and counter.count >= test.at_most:
                 raise beyond()
             return goes_on
@@ -137,7 +138,7 @@ def _bounded(choice: Selector, number: int) -> int:
 
 
 def _integer(value: object) -> int:
-    number = value.numpy().item() if isinstance(value, Tensor) and value.spec.elements == 1 else value
+    number = value.to(CPU).numpy().item() if isinstance(value, Tensor) and value.spec.elements == 1 else value
     try:
         return operator.index(number)  # type: ignore[arg-type]  # what is no integer raises TypeError
     except TypeError:

@@ -22,7 +22,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.graph import Registry
-from nnc.ops.composed.custom import custom_operator
+from nnc.ops.composed.custom import TENSOR_KERNEL, custom_operator
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients
@@ -52,8 +52,8 @@ class RecordedCall(ABC):
         return Command(CALL, CallAttrs(self))
 
     @abstractmethod
-    def run(self, inputs: Arrays, outputs: Arrays) -> None:
-        """Write the outputs."""
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """Write the outputs, of contiguous inputs; all of them lie where the specs say."""
 
     @abstractmethod
     def pullback(self, wanted: tuple[int, ...]) -> RecordedCall:
@@ -82,19 +82,27 @@ def _gradient(applied: Applied[CallAttrs], gradients: Gradients) -> Gradients:
     return tuple(slopes.get(place) for place in range(len(applied.inputs)))
 
 
+def _run(attrs: CallAttrs, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> None:
+    given = [operand for operand in inputs if operand is not None]
+    attrs.call.run([operand if operand.is_contiguous else operand.clone() for operand in given], outputs)
+
+
 CALL = custom_operator(
     "call",
     CallAttrs,
     ("x",),
     ("y",),
     infer=lambda attrs, specs: attrs.call.specs,
-    kernel=lambda attrs, inputs, outputs: attrs.call.run([np.asarray(operand) for operand in inputs], outputs),
+    kernel=lambda attrs, inputs, outputs: _run(
+        attrs, [Tensor.from_numpy(np.asarray(operand)) for operand in inputs], [*map(Tensor.from_numpy, outputs)]
+    ),
     gradient=_gradient,
     variadic=True,
     registry=Registry("calls"),
     doc="A function or a program as one node.",
 )
 MIXED_DEVICES.set(CALL, True)
+TENSOR_KERNEL.set(CALL, _run)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,17 +194,12 @@ class ProgramCall(RecordedCall):
                 )
             return self._pulled[wanted]
 
-    def run(self, inputs: Arrays, outputs: Arrays) -> None:
-        """One run of the program, on the memory of these arrays."""
-        given = [Tensor.from_numpy(np.asarray(operand, order="C")) for operand in inputs]
-        self.run_on(given, [Tensor.from_numpy(value) for value in outputs])
-
-    def run_on(self, given: Sequence[Tensor], made: Sequence[Tensor]) -> None:
-        """The same on contiguous tensors."""
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        """One run of the program, on this memory."""
         with self.options.lock:
             if self._program is None:
                 self._program = self._compiled()
-        self._program.run([*given, *self.constants.values(), *made])
+        self._program.run([*inputs, *self.constants.values(), *outputs])
 
     def _compiled(self) -> MovingProgram:
         read, written = (*self.inputs, *self.given, *self.constants), (*self.outputs, *self.tape)

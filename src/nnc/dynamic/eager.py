@@ -8,6 +8,8 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from nnc.arguments import Count, Size, checked
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -19,23 +21,34 @@ from nnc.dynamic.variable import Variable
 
 
 def tensor(
-    value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False, requires_grad: bool = False
+    value: ArrayLike | Tensor,
+    dtype: DType | str | None = None,
+    *,
+    share: bool = False,
+    requires_grad: bool = False,
+    device: AnyDevice | None = None,
 ) -> Variable:
     """A constant: what is computed from it is recorded only beside variables.
 
     `value` is copied, or with `share` used where it is. Python's floats become f32; arrays keep their element type.
-    With `requires_grad` it is what `variable` gives.
+    With `requires_grad` it is what `variable` gives. Without a `device` it is on that of the context, `nnc.device`.
 
     >>> tensor([1.0, 2.0]) * 3
     Variable(f32[2], constant)
     [3. 6.]
     """
     graph = default_graph()
-    return (graph.variable if requires_grad else graph.constant)(value, dtype, share=share)
+    made = graph.variable if requires_grad else graph.constant
+    return made(value, dtype, share=share, device=None if device is None else present(device_of(device)))
 
 
 def variable(
-    value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False, requires_grad: bool = True
+    value: ArrayLike | Tensor,
+    dtype: DType | str | None = None,
+    *,
+    share: bool = False,
+    requires_grad: bool = True,
+    device: AnyDevice | None = None,
 ) -> Variable:
     """A leaf that gradients can be asked for: what is computed from it is recorded. Memory as in `tensor`.
 
@@ -45,7 +58,7 @@ def variable(
     Variable(f32[2], constant)
     [2. 4.]
     """
-    return tensor(value, dtype, share=share, requires_grad=requires_grad)
+    return tensor(value, dtype, share=share, requires_grad=requires_grad, device=device)
 
 
 def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:

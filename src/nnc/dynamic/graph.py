@@ -25,6 +25,7 @@ from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import kept_kernels
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import Shape, TensorSpec
@@ -85,7 +86,7 @@ class DynamicGraph(Uncopied):
             lambda entry: entry.compiled.compiled.memory().program
         )
         self._ready: TwoGenerations[tuple[object, ...], PreparedCommand] = TwoGenerations(kept_kernels)
-        self._arena = Arena(0)
+        self._arena = Arena()
         self._pool = Pool()
         self._lazy = LazyPrograms(backend, self._pool)
 
@@ -166,16 +167,31 @@ class DynamicGraph(Uncopied):
 
     # ---- variables
 
-    def variable(self, value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
+    def variable(
+        self,
+        value: ArrayLike | Tensor,
+        dtype: DType | str | None = None,
+        *,
+        share: bool = False,
+        device: Device | None = None,
+    ) -> Variable:
         """A leaf that gradients can be asked for; a copy of `value`, or with `share` its own memory.
 
-        Shared memory is not to be written as long as anything that was computed from it waits for its gradient.
+        Shared memory is not to be written as long as anything that was computed from it waits for its gradient. A
+        tensor stays on its device, anything else goes to that of the context (`nnc.device`), unless one is named.
         """
-        return self._leaf(tensor_of(value, dtype, self._pool, share=share))
+        return self._leaf(tensor_of(value, dtype, self._pool, share=share, device=device))
 
-    def constant(self, value: ArrayLike | Tensor, dtype: DType | str | None = None, *, share: bool = False) -> Variable:
-        """A value that is not recorded: no gradient flows to it. Memory as in `variable`."""
-        return Variable(self, tensor_of(value, dtype, self._pool, share=share), None)
+    def constant(
+        self,
+        value: ArrayLike | Tensor,
+        dtype: DType | str | None = None,
+        *,
+        share: bool = False,
+        device: Device | None = None,
+    ) -> Variable:
+        """A value that is not recorded: no gradient flows to it. Memory and device as in `variable`."""
+        return Variable(self, tensor_of(value, dtype, self._pool, share=share, device=device), None)
 
     def detach(self, variable: Variable) -> Variable:
         """The same memory as a constant."""
@@ -195,7 +211,8 @@ class DynamicGraph(Uncopied):
     def reduced(self, variable: Variable) -> Reduced:
         """What pickle keeps of a leaf or a constant: its elements, restored on the default graph."""
         restored = restored_constant if variable.place is None else restored_leaf
-        return restored, (self.copied(variable).numpy(),)
+        copy = self.copied(variable)
+        return restored, (copy.numpy() if copy.spec.device.is_host else copy.tensor,)
 
     def twin(self, variable: Variable) -> Variable:
         """Another handle of the same value."""
@@ -420,10 +437,13 @@ class DynamicGraph(Uncopied):
             got = f"{len(parameters)} parameters, {len(gradients)} gradients, {len(states)} states"
             raise ArityError("apply_gradients", got=got, need="one gradient and one list of states per parameter")
         dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
-        steering = [self.constant(value, dtype) for value in scalars]
+        devices = dict.fromkeys(parameter.spec.device for parameter in parameters)
+        steering = {device: [self.constant(value, dtype, device=device) for value in scalars] for device in devices}
         leaves, following = [], []
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering))[1]
+            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering[parameter.spec.device]))[
+                1
+            ]
             leaves.append(self._leaf(updated))
             following.append(tuple(Variable(self, tensor, None) for tensor in rest))
         return leaves, following
@@ -460,8 +480,7 @@ class DynamicGraph(Uncopied):
 
     def reserved(self) -> tuple[int, int, int]:
         """Bytes that tensors have, bytes that wait for tensors, bytes of the arena of gradient programs."""
-        arena = self._arena.storage
-        return self._pool.lent, self._pool.waiting, 0 if arena is None else arena.nbytes
+        return self._pool.lent, self._pool.waiting, self._arena.taken
 
     def record_call(
         self, call: RecordedCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
@@ -524,11 +543,11 @@ def default_graph() -> DynamicGraph:
     return _DEFAULT
 
 
-def restored_constant(elements: NDArray[np.generic]) -> Variable:
+def restored_constant(elements: NDArray[np.generic] | Tensor) -> Variable:
     """A constant that was pickled, on the default graph."""
-    return _DEFAULT.constant(elements)
+    return _DEFAULT.constant(elements, device=None if isinstance(elements, Tensor) else CPU)
 
 
-def restored_leaf(elements: NDArray[np.generic]) -> Variable:
+def restored_leaf(elements: NDArray[np.generic] | Tensor) -> Variable:
     """A leaf that was pickled, on the default graph."""
-    return _DEFAULT.variable(elements)
+    return _DEFAULT.variable(elements, device=None if isinstance(elements, Tensor) else CPU)

@@ -147,7 +147,7 @@ class LazyPrograms:
     def __init__(self, backend: str, pool: Pool) -> None:
         self.backend = backend
         self.pool = pool
-        self.arena = Arena(0)
+        self.arena = Arena()
         self._seen: TwoGenerations[Signature, bool] = TwoGenerations(lambda: SEEN)
         self._programs: RecentlyUsed[Signature, _Program] = RecentlyUsed(
             lambda value: value.moving.compiled.memory().program

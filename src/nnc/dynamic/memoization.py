@@ -28,6 +28,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.values.device import CPU
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.lazy import HeldTensor
@@ -106,7 +107,7 @@ class ResultCache(Uncopied):
         tensor, root = held.tensor, held.root
         number = self._known.get(root)
         if number is None:
-            digest = blake2b(np.ascontiguousarray(root.numpy()).view(np.uint8).data, digest_size=16).digest()
+            digest = blake2b(np.ascontiguousarray(root.to(CPU).numpy()).view(np.uint8).data, digest_size=16).digest()
             (number,) = self._numbered((root.spec, digest), 1)
             if root.storage.label != "numpy":
                 # Shared memory may hold something else the next time.

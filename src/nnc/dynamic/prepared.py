@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from nnc.classes import dataclass
 from nnc.concrete.graph import workspace_spec
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.running.dispatch import DISPATCHER, Kernel
+from nnc.core.running.dispatch import Kernel
 from nnc.core.running.inspectors import INSPECTORS, CommandLabel
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.pool import Pool
 from nnc.core.values.recorder import PROFILER, KernelTime, now
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.values.tensor import Tensor
+from nnc.dynamic.host_kernel import kernel_for
 from nnc.errors import UsageError
 from nnc.ops.rules import INPLACE, infer
 from nnc.ops.work import work
@@ -22,12 +23,16 @@ from nnc.ops.work import work
 
 @dataclass(slots=True, eq=False)
 class PreparedCommand:
-    """A command on given specs: its kernel and, per output, spec, bytes, strides, input written over."""
+    """A command on given specs: its kernel and, per output, spec, bytes, strides, input written over.
+
+    `elsewhere` tells whether any of it is outside of host memory.
+    """
 
     command: AnyCommand
     kernel: Kernel
     places: Sequence[tuple[TensorSpec, int, Shape, int | None]]
     writes_over: bool
+    elsewhere: bool = False
 
     def run(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """Outputs in memory that others have left, but for those that are written over an input."""
@@ -37,10 +42,14 @@ class PreparedCommand:
         made = []
         for spec, nbytes, strides, source in self.places:
             old = None if source is None else inputs[source]
-            made.append(Tensor.over(spec, pool.allocate(nbytes), strides) if old is None else old)
+            if old is not None:
+                made.append(old)
+                continue
+            memory = pool.of(spec.device).allocate(nbytes) if self.elsewhere else pool.allocate(nbytes)
+            made.append(Tensor.over(spec, memory, strides))
         outputs = tuple(made)
         room = self.kernel.workspace_bytes
-        scratch = Tensor.empty(workspace_spec(room), pool=pool) if room else None
+        scratch = Tensor.empty(workspace_spec(room).on(self.places[0][0].device), pool=pool) if room else None
         try:
             if PROFILER.recorders:
                 self._run_timed(tuple(inputs), outputs, scratch)
@@ -69,11 +78,12 @@ def prepare_command(command: AnyCommand, specs: tuple[TensorSpec | None, ...], b
     """The command on these specs; UsageError, with the caller's line, where they do not fit."""
     try:
         results = infer(command.op, command.attrs, specs)
-        claim = DISPATCHER.claim(command, specs, results, backend)
+        kernel = kernel_for(command, specs, results, backend)
     except UsageError as error:
         error.origin = error.origin or caller_origin()
         raise
     over = {output: source for source, output in INPLACE[command.op](command.attrs).enforced}
     places = [(spec, spec.nbytes, contiguous_strides(spec.shape), over.get(at)) for at, spec in enumerate(results)]
     written = any(source is not None and specs[source] is not None for source in over.values())
-    return PreparedCommand(command, claim.kernel, places, written)
+    elsewhere = any(spec is not None and not spec.device.is_host for spec in (*specs, *results))
+    return PreparedCommand(command, kernel, places, written, elsewhere)

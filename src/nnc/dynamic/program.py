@@ -244,7 +244,7 @@ def gradient_program(computation: Computation, backend: str, arena: Arena) -> Gr
     compiled = compile(graph, results, given=dict.fromkeys(symbols), bind=dict.fromkeys(written), backend=backend)
     # A call may run gradient programs of its own meanwhile.
     has_calls = any(graph.execs[key].command.op is CALL for key in needed)
-    program = MovingProgram(compiled.in_arena_of(Arena(0) if has_calls else arena), symbols, written)
+    program = MovingProgram(compiled.in_arena_of(Arena() if has_calls else arena), symbols, written)
     places = {key: place for place, key in enumerate((*given, *fresh))}
     execs = graph.needed_for(roots, {graph.root(key) for key in keys})
     grafts, slots = _grafts(graph, execs, keys, results, places)

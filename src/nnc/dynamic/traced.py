@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import Device
 from nnc.core.values.dtype import I64
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import Shape, TensorSpec
@@ -62,7 +63,7 @@ class FunctionTrace:
         # The counts of the loops whose bodies are being built, outermost first.
         self.turns: tuple[Symbol, ...] = ()
         self._pool = Pool()
-        self._known: dict[int, tuple[object, TracedValue]] = {}
+        self._known: dict[tuple[int, Device | None], tuple[object, TracedValue]] = {}
         # Variables whose values come with each call, what becomes of them, and their gradients so far.
         self.captured: dict[int, tuple[Variable, TracedValue]] = {}
         self.renewed: dict[int, tuple[Variable, TracedValue]] = {}
@@ -166,9 +167,9 @@ class FunctionTrace:
         """The traced value of a symbol."""
         return TracedValue(self, symbol)
 
-    def symbol(self, value: object) -> Symbol:
-        """The symbol, in the graph that is being built, of what a command reads."""
-        traced = self.lift(value)
+    def symbol(self, value: object, device: Device | None = None) -> Symbol:
+        """The symbol, in the graph that is being built, of what a command reads; an array is on that `device`."""
+        traced = self.lift(value, device)
         if traced is None:
             raise SymbolError("compile", got=f"a {type(value).__name__}", need="an array", origin=caller_origin())
         return self.current.symbol(self._own(traced))
@@ -184,8 +185,11 @@ class FunctionTrace:
             )
         return self.current.own(traced.symbol)
 
-    def lift(self, value: object) -> TracedValue | None:
-        """A constant of the function for an array or an eager value; SymbolError for a recorded one."""
+    def lift(self, value: object, device: Device | None = None) -> TracedValue | None:
+        """A constant of the function for an array or an eager value; SymbolError for a recorded one.
+
+        An array goes to the `device`, where one is named.
+        """
         if isinstance(value, TracedValue):
             return value
         if isinstance(value, Variable) and value.place is not None:
@@ -198,11 +202,14 @@ class FunctionTrace:
             )
         if not isinstance(value, Variable | Tensor) and (isinstance(value, Operand) or not hasattr(value, "__array__")):
             return None
-        if id(value) not in self._known:
+        if isinstance(value, Variable):
+            device = value.spec.device
+        key = (id(value), device)
+        if key not in self._known:
             tensor = value.tensor if isinstance(value, Variable) else value
-            constant = tensor_of(tensor, None, self._pool)
-            self._known[id(value)] = (value, TracedValue(self, self.constant(constant)))
-        return self._known[id(value)][1]
+            constant = tensor_of(tensor, None, self._pool, device=device)
+            self._known[key] = (value, TracedValue(self, self.constant(constant)))
+        return self._known[key][1]
 
     def constant(self, tensor: Tensor) -> Symbol:
         """The symbol of a tensor that the function brings along."""
@@ -249,7 +256,7 @@ class TracedValue(ArrayOperand, Uncopied):
                 return other.apply(command, inputs)  # type: ignore[return-value, arg-type]  # a batch around this value
         trace = self.trace
         trace.symbol(self)
-        symbols = [None if operand is None else trace.symbol(operand) for operand in inputs]
+        symbols = [None if operand is None else trace.symbol(operand, self._spec.device) for operand in inputs]
         outputs = tuple(type(self)(trace, symbol) for symbol in trace.current.apply(command, symbols))
         if trace.is_recording or command.op is stop_gradient:
             return outputs
@@ -261,8 +268,8 @@ class TracedValue(ArrayOperand, Uncopied):
         return type(self)(self.trace, symbol.graph.alias(symbol.key, spec, offset, strides))
 
     def lift(self, value: object) -> Self | None:
-        """An array or an eager value as a constant of the function."""
-        return self.trace.lift(value)  # type: ignore[return-value]  # the class is final
+        """An array, on the device of this value, or an eager value as a constant of the function."""
+        return self.trace.lift(value, self._spec.device)  # type: ignore[return-value]  # the class is final
 
     def twin(self) -> Self:
         """Another handle of the same value."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.device import CPU, Device, current_device
 from nnc.core.values.dtype import F32, F64, DType, dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.tensor import Tensor, as_array
@@ -16,8 +17,17 @@ from nnc.core.values.watch import WatchedMemory
 from nnc.errors import UsageError
 
 
-def tensor_of(value: ArrayLike | Tensor, dtype: DType | str | None, pool: Pool, *, share: bool = False) -> Tensor:
+def tensor_of(
+    value: ArrayLike | Tensor,
+    dtype: DType | str | None,
+    pool: Pool,
+    *,
+    share: bool = False,
+    device: Device | None = None,
+) -> Tensor:
     """A row-major tensor of `value`: a copy, or with `share` a tensor over the caller's own memory.
+
+    A tensor stays on its device, and all else goes to that of the context, where no `device` is named.
 
     Without a `dtype` Python's own floats become f32, Python's integers i64, and whatever has an element type keeps it.
     UsageError for memory that cannot be shared: lists, other element types, elements with gaps between them.
@@ -26,14 +36,15 @@ def tensor_of(value: ArrayLike | Tensor, dtype: DType | str | None, pool: Pool, 
         dtype = F32
     given = value if isinstance(value, Tensor) else Tensor.from_numpy(value, dtype)
     if dtype is not None and given.dtype is not dtype_of(dtype):
-        given = Tensor.from_numpy(given.numpy(), dtype)
-    if share:
+        given = Tensor.from_numpy(given.to(CPU).numpy(), dtype).to(given.spec.device)
+    target = device or (given.spec.device if isinstance(value, Tensor) else current_device())
+    if share and target == given.spec.device:
         _check_shared(value, given)
         if given.storage.label == "numpy":
             given.storage.watch = given.storage.watch or WatchedMemory()
         return given
-    copy = Tensor.empty(given.spec, pool=pool)
-    copy.copy_from(given.numpy())
+    copy = Tensor.empty(given.spec.on(target), pool=pool)
+    copy.copy_from(given.numpy() if given.spec.device.is_host else given)
     return copy
 
 
@@ -50,6 +61,8 @@ def _is_pure(value: object) -> bool:
 
 
 def _check_shared(value: object, tensor: Tensor) -> None:
+    if not tensor.spec.device.is_host:
+        return
     own = value.numpy() if isinstance(value, Tensor) else value
     shares = isinstance(own, np.ndarray) and np.shares_memory(own, tensor.numpy())
     if tensor.spec.elements and not (shares and tensor.is_contiguous):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from nnc.arguments import explained, frequent, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.core.values.watch import WatchedMemory
@@ -21,7 +22,8 @@ from nnc.graph.screen import fitted, preformatted
 from nnc.ops.operand import Operand
 from nnc.symbolic.records import TensorKey
 
-Reduced: TypeAlias = tuple[Callable[[NDArray[np.generic]], "Variable"], tuple[NDArray[np.generic]]]
+Elements: TypeAlias = NDArray[np.generic] | Tensor
+Reduced: TypeAlias = tuple[Callable[[Elements], "Variable"], tuple[Elements]]
 
 
 class Recorder(Protocol):
@@ -58,7 +60,7 @@ class Recorder(Protocol):
     def hold(self, variable: Variable) -> None:
         """Keep what leads to a variable that is recorded from now on."""
 
-    def constant(self, value: ArrayLike | Tensor) -> Variable:
+    def constant(self, value: ArrayLike | Tensor, *, device: Device | None = None) -> Variable:
         """A value that is not recorded."""
 
     def detach(self, variable: Variable) -> Variable:
@@ -136,13 +138,13 @@ class Variable(ArrayOperand):
         return self.graph.view(self, spec, offset, strides)
 
     def lift(self, value: object) -> Self | None:
-        """An array as a constant beside this variable."""
+        """An array as a constant beside this variable, on its device."""
         if type(value) is type(self):
             return value
         if isinstance(value, Operand):
             return None if isinstance(value, ArrayOperand) and not isinstance(value, Variable) else value  # type: ignore[return-value]  # a symbol: `apply` says what is wrong with it
         if isinstance(value, Tensor) or hasattr(value, "__array__"):
-            return self.graph.constant(value)  # type: ignore[return-value]  # the class is final
+            return self.graph.constant(value, device=self.tensor.spec.device)  # type: ignore[return-value]  # the class is final
         return None
 
     @property
@@ -230,7 +232,10 @@ class Variable(ArrayOperand):
             self.graph.hold(self)
 
     def numpy(self) -> NDArray[np.generic]:
-        """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them."""
+        """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them.
+
+        DeviceError for elements of another device: `x.cpu().numpy()` copies them.
+        """
         array = self.tensor.numpy().view()
         array.flags.writeable = False
         return array
@@ -240,11 +245,11 @@ class Variable(ArrayOperand):
         if self.spec.elements != 1:
             fix = "x.all() or x.any(); nnc.array_equal(x, y)" if self.spec.dtype.kind == "bool" else ""
             raise ShapeError("item", got=str(self.spec), need="one element", fix=fix, origin=caller_origin())
-        return self.tensor.numpy().item()
+        return self.tensor.to(CPU).numpy().item()
 
     def tolist(self) -> object:
         """The elements as Python's numbers, in nested lists."""
-        return self.tensor.numpy().tolist()
+        return self.tensor.to(CPU).numpy().tolist()
 
     def __copy__(self) -> Variable:
         return self.graph.copied(self)
@@ -278,7 +283,7 @@ class Variable(ArrayOperand):
     def __dlpack__(self, **options: object) -> object:
         # Who takes it may write there; what was read before is what is there now.
         storage = self.tensor.storage
-        if storage.watch is None:
+        if storage.watch is None and storage.device.is_host:
             storage.watch = WatchedMemory()
             storage.watch.read(storage.bytes, next(NUMBERS))
         return self.tensor.__dlpack__(**options)  # type: ignore[arg-type]  # handed on as they come
@@ -291,7 +296,7 @@ class Variable(ArrayOperand):
 
     def __repr__(self) -> str:
         kind = "constant" if self.place is None else "recorded"
-        return fitted(f"Variable({self.spec}, {kind})\n{self.numpy()}")
+        return fitted(f"Variable({self.spec}, {kind})\n{self.tensor.to(CPU).numpy()}")
 
     def _repr_html_(self) -> str:
         return preformatted(repr(self))

@@ -12,9 +12,9 @@ from numbers import Number
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.array_api.creation import asarray, check_device
+from nnc.array_api.creation import asarray
 from nnc.array_api.data_types import lifted, numpy_work
-from nnc.core.values.device import CPU, Device
+from nnc.core.values.device import Device
 from nnc.core.values.dtype import C64, C128, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor
@@ -94,11 +94,6 @@ def place_of(subject: str, axis: int, rank: int) -> int:
 def chosen_dtype(dtype: AnyDType | None, otherwise: DType) -> DType:
     """The element type that is asked for."""
     return otherwise if dtype is None else dtype_of(dtype)
-
-
-def check_cpu(device: AnyDevice) -> None:
-    """DeviceError for any device but the one that there is; "cpu" is its name too."""
-    check_device(CPU if device == "cpu" else device)  # type: ignore[arg-type]  # a text that is no device is told so
 
 
 def sizes_of(shape: Sizes) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from nnc import ops
 from nnc.array_api import creation as standard
+from nnc.array_api.creation import chosen_device, placed
 from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
@@ -30,7 +31,6 @@ from nnc.numerics.conversion import (
     Sizes,
     as_array,
     asked,
-    check_cpu,
     chosen_dtype,
     met,
     sizes_of,
@@ -53,8 +53,8 @@ def array(value: AnyArray, dtype: AnyDType | None = None, *, copy: bool = True, 
     [[1. 2.]
      [3. 4.]]
     """
-    check_cpu(device)
-    made = as_array(value)
+    with chosen_device(device):
+        made = placed(as_array(value), device)
     result = ops.contiguous(made) if copy and made is value else made
     return result if dtype is None else result.astype(dtype)
 
@@ -66,8 +66,9 @@ def asarray(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice
     Variable(f64[2], constant)
     [1. 1.]
     """
-    check_cpu(device)
-    return as_array(value) if dtype is None else as_array(value).astype(dtype)
+    with chosen_device(device):
+        made = placed(as_array(value), device)
+    return made if dtype is None else made.astype(dtype)
 
 
 def as_tensor(value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
@@ -102,12 +103,11 @@ def astype(x: AnyArray, dtype: AnyDType) -> Array:
 
 def _filled(shape: Sequence[Sizes | AnyDType], dtype: AnyDType | None, value: float, device: AnyDevice) -> Array:
     """Of sizes as one tuple or one by one; a last one that is no size is an element type, as in NumPy."""
-    check_cpu(device)
     given = list(shape)
     if given and dtype is None and not _is_size(given[-1]):
         dtype = given.pop()  # type: ignore[assignment]  # `dtype_of` says what is none
     sizes = given[0] if len(given) == 1 else given
-    with numpy_work("shape"):
+    with numpy_work("shape"), chosen_device(device):
         return tensor(np.full(sizes_of(sizes), value, chosen_dtype(dtype, F32).numpy))  # type: ignore[arg-type]  # as above
 
 
@@ -157,8 +157,8 @@ def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, d
     Variable(f32[2], constant)
     [7. 7.]
     """
-    check_cpu(device)
-    value = as_array(fill_value)
+    with chosen_device(device):
+        value = placed(as_array(fill_value), device)
     return ops.broadcast_to(value if dtype is None else value.astype(dtype), sizes_of(shape))
 
 
@@ -211,11 +211,10 @@ def arange(
     Variable(i64[3], constant)
     [0 2 4]
     """
-    check_cpu(device)
     first, end = (0, start) if stop is None else (start, stop)
     whole = all(isinstance(entry, int | np.integer) for entry in (first, end, step))
     chosen = chosen_dtype(dtype, I64 if whole else F32)
-    with numpy_work("arange"):
+    with numpy_work("arange"), chosen_device(device):
         return tensor(np.arange(first, end, step).astype(chosen.numpy))
 
 
@@ -234,9 +233,9 @@ def linspace(
     Variable(f32[5], constant)
     [0.   0.25 0.5  0.75 1.  ]
     """
-    check_cpu(device)
     chosen = None if dtype is None else dtype_of(dtype)
-    return standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint)
+    with chosen_device(device):
+        return standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint)
 
 
 def logspace(
@@ -265,8 +264,7 @@ def eye(n: int, m: int | None = None, k: int = 0, dtype: AnyDType | None = None,
     [[1. 0.]
      [0. 1.]]
     """
-    check_cpu(device)
-    with numpy_work("eye"):
+    with numpy_work("eye"), chosen_device(device):
         return _in(np.eye(n, m, k), dtype)
 
 

@@ -146,7 +146,7 @@ class OnnxModel:
     )
     _stages: dict[int, OnnxStages] = field(default_factory=dict)
     _depth: int = 0
-    _arena: Arena = field(default_factory=lambda: Arena(0))
+    _arena: Arena = field(default_factory=Arena)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _outputs: tuple[str, ...] = ()
     _templates: DraftTemplates = field(default_factory=DraftTemplates)
@@ -400,7 +400,7 @@ class OnnxModel:
             self._programs.put(key, program)
             give_back_after(program.making)
             if self._depth:
-                self._arena.reserve(0 if program.compiled is None else program.compiled.memory().arena)
+                self._arena.reserve({} if program.compiled is None else program.compiled.memory().arenas)
             else:
                 kept = self._programs.values()
                 programs = (entry for entry in kept if isinstance(entry, OnnxProgram))
@@ -421,7 +421,7 @@ class OnnxModel:
     def _staged(self, unknown: Unknown) -> OnnxStages:
         """The model cut at a node; the parts share an arena."""
         if unknown.place not in self._stages:
-            arena = self._arena if self._depth else Arena(0)
+            arena = self._arena if self._depth else Arena()
             parts = split(self.file.graph, unknown.place, whole=unknown.whole)
             models = [None if part is None else self._part(part, arena) for part in parts]
             before, node, behind = models

@@ -238,7 +238,7 @@ def _home(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> Device | None:
     """The device of the operands; None for the host, where rules say so, and for operators with rules of their own."""
     home: Device | None = None
     for spec in specs:
-        if spec is None or (device := spec.device) is home:
+        if spec is None or (device := spec.device.space) is home:
             continue
         if home is not None and device != home and op not in MIXED_DEVICES:
             shown = ", ".join(str(other) for other in specs if other is not None)

@@ -158,14 +158,5 @@ class ReadableGraph:
 
 
 def fits(first: TensorSpec, other: TensorSpec) -> bool:
-    """True for equal shapes and element types, and where one of the two is not known yet."""
-    return (
-        first is AUTO
-        or other is AUTO
-        or (first.shape, first.dtype, first.device)
-        == (
-            other.shape,
-            other.dtype,
-            other.device,
-        )
-    )
+    """True where one may stand for the other, and where one of the two is not known yet."""
+    return first is AUTO or other is AUTO or first.fits(other)

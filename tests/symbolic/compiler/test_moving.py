@@ -25,7 +25,7 @@ def program_of(graph: SymbolicGraph, given: list[Symbol], y: Symbol, arena: Aren
 
 @pytest.mark.parametrize("backend", ["", "reference"])
 def test_each_run_goes_where_its_tensors_are(backend: str) -> None:
-    graph, arena = SymbolicGraph(), Arena(0)
+    graph, arena = SymbolicGraph(), Arena()
     a, b = graph.input(spec((3, 4))), graph.input(spec((3, 4)))
     y = contiguous(reduce_sum(matmul(a[:, 1:] * 2.0, transpose(b[:, 1:])) + 1.0, 1) @ b)
     program = program_of(graph, [a, b], y, arena, backend)
@@ -41,7 +41,7 @@ def test_each_run_goes_where_its_tensors_are(backend: str) -> None:
 
 
 def test_an_arena_that_has_grown_is_laid_out_anew_and_commands_of_two_backends_move() -> None:
-    arena = Arena(0)
+    arena = Arena()
     programs = []
     for size in (4, 400):
         graph = SymbolicGraph()
@@ -63,7 +63,7 @@ def test_a_loop_runs_on_copies() -> None:
         loop.go_on_while(less(loop.count, loop.capture(limit)))
         loop.next(x, x * 2.0)
     y = loop.result(x)
-    program = program_of(graph, [a, limit], contiguous(y), Arena(0))
+    program = program_of(graph, [a, limit], contiguous(y), Arena())
     for count in (3, 0):
         (one,), result = tensors(1.0), Tensor.empty(spec((3, 4)))
         program.run([one, Tensor.from_numpy(np.array(count)), result])

@@ -1,4 +1,4 @@
-"""to_device between two devices: y[i…] = x[i…], through the drivers' copies."""
+"""Between two devices: to_device, y[i…] = x[i…], by the drivers; and commands that run programs wherever they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call, Kernel, Program, Specs, Tensors, WithoutWorkspace, one_by_one
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.tensor import Tensor
+from nnc.ops.composed.custom import TENSOR_KERNEL
 from nnc.ops.movement.transfer import TO_DEVICE
 
 
@@ -21,9 +22,21 @@ class TransferKernel(WithoutWorkspace):
             target.copy_from(source)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AnywhereKernel(WithoutWorkspace):
+    """A command that runs programs of its own, on tensors of whatever devices."""
+
+    command: AnyCommand
+
+    def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
+        """Compute `outputs`, all of them present, from `inputs`."""
+        run = TENSOR_KERNEL[self.command.op]
+        run(self.command.attrs, inputs, [tensor for tensor in outputs if tensor is not None])
+
+
 @dataclass(frozen=True, slots=True)
 class TransferBackend:
-    """Copies from one device to another."""
+    """Copies from one device to another, and commands that run where their operands are."""
 
     name: str = "transfer"
 
@@ -32,13 +45,15 @@ class TransferBackend:
         return ""
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
-        """Why the command is no transfer; empty when it is one."""
+        """Why the command is no transfer; empty when it is one, or runs anywhere."""
+        if command.op in TENSOR_KERNEL:
+            return ""
         places = {spec.device for spec in (*inputs, *outputs) if spec is not None}
         return "" if command.op is TO_DEVICE and len(places) == 2 else "no transfer between two devices"
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
-        """The copy."""
-        return TransferKernel()
+        """The copy, or the program."""
+        return AnywhereKernel(command) if command.op in TENSOR_KERNEL else TransferKernel()
 
     def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
         """None."""

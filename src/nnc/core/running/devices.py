@@ -87,28 +87,28 @@ class Devices:
         return tuple(self._makers)
 
     def driver(self, device: Device) -> DeviceDriver:
-        """The driver of a device that is there; DeviceError with the reason otherwise."""
-        if device.kind not in self._makers:
-            raise DeviceError("device", got=str(device), need="one of " + " ".join((CPU.kind, *self._makers)))
-        driver = self._drivers.get(device.kind)
-        if driver is None:
-            with FORK_GUARD:
-                driver = self._drivers.setdefault(device.kind, self._makers[device.kind]())
-        if reason := driver.absence():
-            raise DeviceError("device", got=str(device), need="a device of this machine", fix=reason)
-        if device.index >= driver.count():
-            raise DeviceError("device", got=str(device), need=f"a number below {driver.count()}")
+        """The driver of a device that is there; DeviceError otherwise, with the reason and with those that are."""
+        driver = self._of(device.kind)
+        reason = f"nnc has no driver for {device.kind}" if driver is None else driver.absence()
+        if driver is None or reason or device.index >= driver.count():
+            need = "one of " + " ".join(map(str, self.present()))
+            raise DeviceError("device", got=str(device), need=need, fix=reason)
         return driver
+
+    def _of(self, kind: str) -> DeviceDriver | None:
+        """The driver of a kind, whether or not there is such a device; None where nnc has none."""
+        if kind in self._makers and kind not in self._drivers:
+            with FORK_GUARD:
+                self._drivers.setdefault(kind, self._makers[kind]())
+        return self._drivers.get(kind)
 
     def present(self) -> tuple[Device, ...]:
         """The host, and all other devices of this machine."""
         there = [CPU]
         for kind in self._makers:
-            try:
-                count = self.driver(Device(kind)).count()
-            except DeviceError:
-                continue
-            there += [Device(kind, index) for index in range(count)]
+            driver = self._of(kind)
+            if driver is not None and not driver.absence():
+                there += [Device(kind, index) for index in range(driver.count())]
         return tuple(there)
 
     def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:

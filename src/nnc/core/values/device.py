@@ -1,8 +1,10 @@
-"""Devices: a kind of memory and a number."""
+"""Devices: a kind of memory and a number. As a context, one is where arrays are made inside."""
 
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
+from typing import Self
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
@@ -31,11 +33,33 @@ class Device:
         """Whether its memory is that of the process."""
         return self.kind == "cpu"
 
+    @property
+    def space(self) -> Device:
+        """The device whose addresses it has: memories of the host, of several nodes too, are read by one another."""
+        return CPU if self.kind == "cpu" else self
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.index}"
 
+    def __enter__(self) -> Self:
+        _AROUND.set((*_AROUND.get(), self))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _AROUND.set(_AROUND.get()[:-1])
+
 
 CPU = Device()
+# The devices whose contexts this thread (or asynchronous task) is in, innermost last.
+_AROUND: ContextVar[tuple[Device, ...]] = ContextVar("devices around", default=())
+
+
+def current_device() -> Device:
+    """Where arrays of numbers are made here: in a context that of its device, else the host."""
+    around = _AROUND.get()
+    return around[-1] if around else CPU
+
+
 AnyDevice = Device | str
 
 

@@ -12,7 +12,7 @@ from collections import deque
 
 from nnc.core.precautions.forking import fork_safe_lock
 from nnc.core.values.device import CPU, Device
-from nnc.core.values.storage import ALIGNMENT, DeviceStorage, Storage
+from nnc.core.values.storage import ALIGNMENT, DeviceStorage, Storage, allocate_on
 
 KEPT = 1 << 26
 
@@ -87,7 +87,7 @@ class Pool:
                 piece = self._fitting(size)
                 self._lent += 0 if piece is None else piece.nbytes
         if piece is None:
-            piece = Storage.allocate(size, "", self.device)
+            piece = allocate_on(self.device, size)
             with self._lock:
                 self._lent += piece.nbytes
         if self.device is not CPU:

@@ -99,12 +99,10 @@ class Storage:
 
     @classmethod
     @explained
-    def allocate(cls, nbytes: int, label: str = "", device: Device = CPU) -> Storage:
-        """Fresh memory, not initialized. OutOfMemoryError when the system, or the device, has not that much."""
+    def allocate(cls, nbytes: int, label: str = "") -> Storage:
+        """Fresh memory, not initialized. OutOfMemoryError when the system has not that much."""
         if not 0 <= nbytes <= MAX_BYTES:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
-        if device is not CPU and not device.is_host:
-            return memory_of(device).allocate(device, nbytes, label)
         data, address = ALLOCATOR.take(nbytes)
         if PROFILER.recorders:
             PROFILER.note(Allocated(label, nbytes, now()))
@@ -169,6 +167,11 @@ class DeviceStorage(Storage):
         raise DeviceError("pickle", got=f"storage of {self.device}", need="storage of the host", fix="x.to('cpu')")
 
 
+def allocate_on(device: Device, nbytes: int, label: str = "") -> Storage:
+    """Fresh memory of a device, not initialized. OutOfMemoryError when it has not that much."""
+    return Storage.allocate(nbytes, label) if device.is_host else memory_of(device).allocate(device, nbytes, label)
+
+
 class DeviceMemory(Protocol):
     """What copies need of a driver (`nnc.core.running.devices`), which explains them."""
 
@@ -186,6 +189,9 @@ class DeviceMemory(Protocol):
 
     def fill(self, device: Device, target: int, nbytes: int, byte: int) -> None:
         """Make bytes of it all the same."""
+
+    def synchronize(self, device: Device) -> None:
+        """Wait for all that was queued."""
 
 
 _FIND_MEMORY: list[Callable[[Device], DeviceMemory]] = []

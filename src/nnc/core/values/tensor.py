@@ -15,7 +15,7 @@ from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
-from nnc.core.values.storage import DeviceStorage, Storage, memory_of
+from nnc.core.values.storage import DeviceStorage, Storage, allocate_on, memory_of
 from nnc.errors import DeviceError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
 
@@ -86,7 +86,7 @@ class Tensor:
     def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
         """A tensor with uninitialized memory of the spec's device, fresh or from a pool."""
         if pool is None:
-            return cls(spec, Storage.allocate(spec.nbytes, label, spec.device))
+            return cls(spec, allocate_on(spec.device, spec.nbytes, label))
         return cls(spec, pool.of(spec.device).allocate(spec.nbytes, label))
 
     @classmethod
@@ -102,11 +102,20 @@ class Tensor:
     def zeros(cls, spec: TensorSpec, label: str = "") -> Self:
         """A tensor of zeros."""
         tensor = cls.empty(spec, label)
-        if spec.device.is_host:
-            tensor.storage.bytes.fill(0)
-        elif spec.nbytes:
-            memory_of(spec.device).fill(spec.device, tensor.address, spec.nbytes, 0)
+        tensor.clear()
         return tensor
+
+    def clear(self) -> None:
+        """Let all elements, which are contiguous, be zero."""
+        spec = self.spec
+        if spec.device.is_host:
+            self._array[...] = 0
+        elif spec.nbytes:
+            memory_of(spec.device).fill(spec.device, self.address, spec.nbytes, 0)
+
+    def copied(self) -> Array:
+        """The elements as an array of NumPy's in memory of its own, wherever they lie."""
+        return np.array(self.to(CPU).numpy())
 
     @classmethod
     def from_numpy(cls, value: ArrayLike, dtype: DType | str | None = None, *, layout: AnyLayout = Layout.NHWC) -> Self:
@@ -162,7 +171,7 @@ class Tensor:
 
         Between two devices they go through the host.
         """
-        if device == self.spec.device:
+        if device.space == self.spec.device.space:
             return self
         if device.is_host:
             return self._downloaded()
@@ -308,7 +317,7 @@ class Tensor:
             self._copy_here(value)
             return
         if isinstance(value, Tensor):
-            value = value.to(CPU)._array
+            value = value.to(CPU).numpy()
         source, own = as_array(value), self._array
         if source.dtype == own.dtype and source.shape == own.shape and own.flags.writeable:
             # Nothing to convert, so nothing that could go wrong: the way of most batches.

@@ -24,14 +24,14 @@ from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.namespace import array_namespace
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.device import Device
+from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
-from nnc.errors import ShapeError, UsageError
+from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
 from nnc.ops.elementwise.pointwise import (
@@ -294,12 +294,15 @@ class ArrayOperand(ElementwiseMethods, Answering):
 
     @located
     def to_device(self, device: object, /, *, stream: object = None) -> Self:
-        """The same values on that device, which must be the one they are on."""
-        if not isinstance(device, Device) or device != self.device or stream is not None:
-            raise UsageError(
-                "to_device", got=f"{shown(device)}, stream {shown(stream)}", need=f"{self.device}, without a stream"
-            )
-        return self.twin()
+        """The same values on that device; another handle of x where they are there. Without a stream."""
+        if not isinstance(device, Device | str) or stream is not None:
+            got = f"{shown(device)}, stream {shown(stream)}"
+            raise UsageError("to_device", got=got, need="a device, without a stream", fix="x.to_device('cpu')")
+        try:
+            return self.to(device_of(device))
+        except DeviceError as error:
+            error.subject = "to_device"
+            raise
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """`nnc.array_api`, in that version of the standard."""
@@ -327,7 +330,7 @@ class ArrayOperand(ElementwiseMethods, Answering):
     @located
     def block_until_ready(self) -> Self:
         """x, computed where it waits under `nnc.lazy()`; elsewhere it is there when the call is over."""
-        self.numpy()
+        self.to(CPU).numpy()
         return self
 
     # ---- NumPy's protocols

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.device import CPU, KINDS, AnyDevice, Device
 from nnc.core.values.dtype import AnyDType, dtype_of
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.methods import ArrayMethods
@@ -18,10 +19,20 @@ from nnc.dynamic.arrays.promotion import continuous, promoted
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.elementwise import complex_numbers, elementary, pointwise
 from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.transfer import to_device
 from nnc.ops.products.products import matmul
 
 # Ten to the power of more is no number of 64 bits.
 MOST_DECIMALS = 300
+
+
+def _asked_of_to(target: object) -> tuple[AnyDevice | None, AnyDType | None]:
+    """The device and the element type that the first argument of `to` names."""
+    if isinstance(target, ElementwiseMethods):
+        return target.spec.device, target.spec.dtype
+    if isinstance(target, Device) or (isinstance(target, str) and target.partition(":")[0] in KINDS):
+        return target, None
+    return None, target  # type: ignore[return-value]  # `dtype_of` says what is none
 
 
 @explained
@@ -37,14 +48,32 @@ class ElementwiseMethods(ArrayMethods):
         return self.twin() if chosen is self.spec.dtype else pointwise.cast(self, chosen)
 
     @located
-    def to(self, dtype: AnyDType) -> Self:
-        """As `astype`; `x.to("cpu")` is x, for that is where it is."""
-        return self.twin() if dtype == "cpu" else self.astype(dtype)
+    def to(
+        self,
+        target: AnyDevice | AnyDType | ElementwiseMethods | None = None,
+        dtype: AnyDType | None = None,
+        *,
+        device: AnyDevice | None = None,
+    ) -> Self:
+        """The elements on a device, in another type, or as another array has them: `x.to("cuda", "f16")`, `x.to(y)`.
+
+        Another handle of x where nothing changes. Gradients go the way back.
+        """
+        place, kind = _asked_of_to(target)
+        result = self if (chosen := dtype if dtype is not None else kind) is None else self.astype(chosen)
+        place = device if device is not None else place
+        result = result if place is None else to_device(result, place)
+        return self.twin() if result is self else result
 
     @located
     def cpu(self) -> Self:
-        """x, for that is where it is."""
-        return self.twin()
+        """The elements in host memory: x itself where they are there."""
+        return self.to(CPU)
+
+    @located
+    def cuda(self, device: AnyDevice | int = 0) -> Self:
+        """The elements on a CUDA device, the first where none is named."""
+        return self.to(Device("cuda", device) if isinstance(device, int) else device)
 
     @located
     def copy(self) -> Self:

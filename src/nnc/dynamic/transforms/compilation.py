@@ -134,7 +134,7 @@ class CompiledFunction(Generic[P, R]):
         self._modes: dict[Signature, tuple[Mode, ...]] = {}
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
-        self._arena = Arena(0)
+        self._arena = Arena()
         self._pool = Pool()
         self._lock = fork_safe_rlock()
 
@@ -313,7 +313,7 @@ class CompiledFunction(Generic[P, R]):
             raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
         call = self._call(program)
         made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
-        call.run_on([contiguous_tensor(value) for value in arrays], made)
+        call.run([contiguous_tensor(value) for value in arrays], made)
         inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 

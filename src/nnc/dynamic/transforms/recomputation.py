@@ -25,7 +25,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.calls import Arrays, RecordedCall
+from nnc.dynamic.calls import RecordedCall
 from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
@@ -182,11 +182,11 @@ class FunctionCall(RecordedCall):
         with self.graph.apart():
             return self.function(inputs)
 
-    def run(self, inputs: Arrays, outputs: Arrays) -> None:
+    def run(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """Write what it gives."""
-        given = [Variable(self.graph, Tensor.from_numpy(np.asarray(operand, order="C")), None) for operand in inputs]
-        for array, value in zip(outputs, self.values(given), strict=True):
-            np.copyto(array, value.numpy())
+        given = [Variable(self.graph, operand, None) for operand in inputs]
+        for output, value in zip(outputs, self.values(given), strict=True):
+            output.copy_from(value.tensor)
 
     def pullback(self, wanted: tuple[int, ...]) -> RecordedCall:
         """The function's own gradient, by its record."""

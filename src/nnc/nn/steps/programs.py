@@ -38,7 +38,7 @@ class ModelPrograms:
         met: Met,
     ) -> None:
         self._builder, self._homes, self._sizes, self._met = builder, homes, sizes, met
-        self.arena = Arena(0)
+        self.arena = Arena()
         self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
         self._beyond_limit: set[StepKey] = set()
         # One is kept: memory for one generation is what statements count.

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import RegistryError
 from nnc.graph import Op, OpAttr, Registry, default_registry
 from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, NotDifferentiable, Specs, operator
@@ -30,6 +31,10 @@ ArrayKernel = Callable[[A, Arrays, Sequence[NDArray[Any]]], None]
 
 # `Any`: a column holds kernels of all operators; `custom_operator` checks each against its own attributes.
 KERNEL = OpAttr[ArrayKernel[Any]]("kernel")
+
+# A kernel on tensors wherever they lie, for operators that run programs of their own.
+TensorKernel = Callable[[A, Sequence[Tensor | None], Sequence[Tensor]], None]
+TENSOR_KERNEL = OpAttr[TensorKernel[Any]]("tensor kernel")
 
 NOTHING_SHARED = Inplace()
 NO_GRADIENT = NotDifferentiable("its author gave no gradient")

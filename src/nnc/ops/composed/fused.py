@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import CPU
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import AttributeValueError
 from nnc.graph import Op
@@ -145,11 +146,16 @@ def specs_of(attrs: FusedAttrs, specs: Specs) -> Specs:
     # By identity: whether two specs are equal depends on sizes, and may be a guard (`nnc.core.values.sizes`).
     if last is not None and last[0] is attrs and [*map(id, last[1])] == [*map(id, specs)]:
         return last[2]
-    made = tuple(evaluate(attrs, specs, lambda command, given: infer(command.op, command.attrs, tuple(given))[0]))
+    made = tuple(evaluate(attrs, [given.on(CPU) for given in specs], _step_spec))
     if len(_LAST) >= MOST_LAST:
         _LAST.clear()
     _LAST[id(attrs)] = (attrs, specs, made)
     return made
+
+
+def _step_spec(command: AnyCommand, given: Sequence[TensorSpec | None]) -> TensorSpec:
+    """What a step makes, wherever that is: all values of an expression are in one place."""
+    return infer(command.op, command.attrs, tuple(given))[0].on(CPU)
 
 
 def replay(attrs: FusedAttrs, inputs: Sequence[T]) -> T:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from nnc.concrete import Place, Selector
 from nnc.concrete.control import beyond
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
+from nnc.symbolic.control import CaseAttrs
 
 
 def integer(tensor: Tensor) -> int:
     """The only element."""
-    return int(tensor.numpy().item())
+    return int(tensor.to(CPU).numpy().item())
 
 
 def bounded(function: Callable[..., object], last: int) -> Callable[..., bool]:
@@ -40,3 +43,11 @@ def choice(function: Callable[..., int], count: int, has_bypass: bool) -> Callab
         return count
 
     return choose
+
+
+def chooser(attrs: CaseAttrs, inputs: Sequence[Place]) -> Selector | Callable[..., int]:
+    """What takes a branch: an integer as data, which a library can have, or a function."""
+    count, has_bypass = len(attrs.branches), attrs.otherwise is not None
+    if attrs.function is None:
+        return Selector(inputs[0], count, has_bypass)
+    return choice(attrs.function, count, has_bypass)

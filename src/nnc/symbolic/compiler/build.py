@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from typing import TypeGuard
 
 from nnc.classes import dataclass
 from nnc.concrete import (
@@ -21,44 +22,43 @@ from nnc.concrete import (
     Place,
     PythonTest,
     Reference,
-    Selector,
     synchronize_to_multiview,
 )
 from nnc.concrete import ExecKey as ConcreteKey
 from nnc.concrete.graph import workspace_spec
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import device_of
 from nnc.core.values.spec import TensorSpec, contiguous_strides
-from nnc.core.values.storage import Storage
+from nnc.core.values.storage import DeviceStorage, Storage
 from nnc.core.values.tensor import Tensor
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.compiler.body_tests import bounded, choice
+from nnc.symbolic.compiler.body_tests import bounded, chooser
 from nnc.symbolic.compiler.check.reads import check_reads
 from nnc.symbolic.compiler.check.turns import turns
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
 from nnc.symbolic.compiler.loop_places import places_in_body, resident_parameters
 from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
 from nnc.symbolic.compiler.place.concatenation import copied_parts
-from nnc.symbolic.compiler.place.liveness import OuterMemory, ends_at
+from nnc.symbolic.compiler.place.liveness import HOST, LiveRange, LiveRanges, OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.slots import (
-    Slot,
-    trips,
-)
+from nnc.symbolic.compiler.place.slots import Slot, trips
 from nnc.symbolic.compiler.views import begins_at, part_of, view_root
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
 from nnc.symbolic.records import ExecSymbol, TensorKey
 
+# Between the arenas of two devices, where addresses are compared.
+FAR = 1 << 48
 _COPY = Command(contiguous, NoAttrs())
 
 
 @dataclass(slots=True, eq=False)
 class GraphBuilder:
-    """Makes a concrete graph of a planned one whose blocks lie at these `offsets` of `storage`, by their identity.
+    """Makes a concrete graph of a planned one whose blocks lie at these `offsets`, by their identity.
 
-    The arena begins at `base` there.
+    That is in the arena of the block's kind of memory; the host's begins at `base`.
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end. `lend` gives the memory of a block
@@ -67,7 +67,7 @@ class GraphBuilder:
     """
 
     planned: PlannedGraph
-    storage: Storage
+    arenas: Mapping[str, Storage]
     base: int
     offsets: dict[int, int]
     places: dict[TensorKey, Place]
@@ -107,7 +107,8 @@ class GraphBuilder:
             if check is not None:
                 self._append(self.concrete.add_noop(partial(check.end, step)))
             for root in () if key in planned.inner else dead.get(step, ()):
-                place = self._memory(root, workspace_spec(planned.lives.of[root].nbytes))
+                life = planned.lives.of[root]
+                place = self._memory(root, workspace_spec(life.nbytes).on(device_of(life.memory)))
                 self._append(self.concrete.add(_poison(place), [], [place]))
             self._ends.append(self._last)
         if planned.concurrency is not None:
@@ -146,12 +147,23 @@ class GraphBuilder:
                 else next(value for value in life.roots if value not in planned.lives.shifts)
             )
             return part_of(self._root_place(whole), spec, shift // spec.dtype.itemsize, contiguous_strides(spec.shape))
-        return Tensor(spec, self.storage, self.offsets.get(id(life), 0) + shift)
+        return self._placed(spec, life, shift)
+
+    def _placed(self, spec: TensorSpec, life: LiveRange, shift: int = 0) -> Tensor:
+        """A block, or a part of it, in the arena; a block without bytes is nobody's to look at."""
+        if id(life) in self.offsets:
+            return Tensor(spec, self.arenas[str(spec.device)], self.offsets[id(life)] + shift)
+        host = Storage.allocate(spec.nbytes) if spec.device.is_host else None
+        return Tensor(spec, DeviceStorage(spec.device, None, 0, spec.nbytes) if host is None else host)
+
+    def _lies_in_arena(self, place: Place) -> TypeGuard[Tensor]:
+        """Whether it is always in the same place of an arena."""
+        return isinstance(place, Tensor) and place.storage is self.arenas.get(str(place.spec.device))
 
     def _find_lent(self, root: TensorKey) -> None:
         """Note where the block of a root lies, if that is always in the same place."""
         place = self.places[root]
-        if isinstance(place, Tensor) and place.storage is self.storage:
+        if self._lies_in_arena(place):
             self.offsets[id(self.planned.lives.of[root])] = place.offset
 
     def _behind(self, step: int) -> tuple[ConcreteKey, ...]:
@@ -218,19 +230,28 @@ class GraphBuilder:
         """Over the arena and the guards around it, or over what a body has there."""
         graph, order, lives = self.planned.graph, self.planned.order, self.planned.lives
         slots, most = self.planned.slots, self.most
-        for offsets, outside in turns(slots, lives, self.offsets, self._address, self._elsewhere(), most):
+        for offsets, outside in turns(slots, lives, self._apart(lives), self._address, self._elsewhere(), most):
             check_reads(graph, order, lives, offsets, self.planned.kept, outside)
         whole = not self.is_body
-        return checked_writes(self.storage.bytes, self.base, graph, order, lives, self.offsets, whole=whole)
+        seen = {id(life): self.offsets[id(life)] for life in lives.of_host() if id(life) in self.offsets}
+        return checked_writes(self.arenas[HOST].bytes, self.base, graph, order, lives, seen, whole=whole)
 
     def _address(self, memory: Slot) -> int | None:
         """The offset of a memory of the slots; None for one that is not always in the same place."""
         place = self._slot_memory(memory)
-        return place.offset if isinstance(place, Tensor) and place.storage is self.storage else None
+        begin = FAR * [*self.arenas].index(str(place.spec.device))
+        return place.offset + begin if self._lies_in_arena(place) else None
+
+    def _apart(self, lives: LiveRanges) -> dict[int, int]:
+        """The offsets, where arenas of different devices begin far from each other."""
+        begins = {id(life): FAR * [*self.arenas].index(life.memory) for life in lives.every_block() if life.nbytes}
+        return {block: offset + begins.get(block, 0) for block, offset in self.offsets.items()}
 
     def _slot_memory(self, memory: Slot) -> Place:
         assert self.moving is not None
-        return self.moving.memory(memory, workspace_spec(self.planned.slots.sizes[memory]))
+        slots = self.planned.slots
+        device = device_of(slots.memories[memory].memory)
+        return self.moving.memory(memory, workspace_spec(slots.sizes[memory]).on(device))
 
     def _elsewhere(self) -> frozenset[TensorKey]:
         """The carried roots whose initial value does not lie in their slot."""
@@ -255,7 +276,8 @@ class GraphBuilder:
         else:
             scratch = None
             if workspace is not None:
-                scratch = Tensor(workspace_spec(workspace.nbytes), self.storage, self.offsets[id(workspace)])
+                spec = workspace_spec(workspace.nbytes).on(device_of(workspace.memory))
+                scratch = self._placed(spec, workspace)
             inputs = [None if tensor is None else self.place(tensor) for tensor in record.inputs]
             outputs = [self.place(tensor) for tensor in record.outputs]
             self._append(self.concrete.add(record.command, inputs, outputs, workspace=scratch, name=record.name))
@@ -276,7 +298,7 @@ class GraphBuilder:
             self._append(self.concrete.add(Command(FILL, FillAttrs(0.0, place.spec)), [], [place]))
         builder = GraphBuilder(
             planned,
-            self.storage,
+            self.arenas,
             self.base,
             self.offsets,
             places,
@@ -310,7 +332,7 @@ class GraphBuilder:
         """A memory of the slots of a loop: in a block around it, or one of its own."""
         if memory in outer.roots:
             return self._memory(outer.roots[memory], spec)
-        return Tensor(spec, self.storage, self.offsets.get(id(planned.slots.memories[memory]), 0))
+        return self._placed(spec, planned.slots.memories[memory])
 
     def _write_rows(self, *, of_parameters: bool) -> None:
         """Copy values of this iteration to their rows: of parameters, or of what it computes."""
@@ -357,8 +379,8 @@ class GraphBuilder:
         passed = self.planned.slots.passed.get(step, tuple({} for _ in bodies))
         before = self._moving_before(passed)
         phis, lives = self._pass(passed), self.planned.lives.of
-        chooser = _chooser(attrs, inputs)
-        node = self.concrete.case_of(chooser, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
+        choice = chooser(attrs, inputs)
+        node = self.concrete.case_of(choice, inputs=inputs[: attrs.chosen], outputs=phis, name=record.name)
         self._append(node)
         for index, ((name, body), planned) in enumerate(zip(attrs.bodies(), bodies, strict=True)):
             branch = ConcreteGraph(backend=planned.backend, name=name)
@@ -371,7 +393,7 @@ class GraphBuilder:
             ends = [(key, result, place) for key, result, place in written if key not in passed[index]]
             places.update((result, place) for _, result, place in ends if result not in body.parameters)
             builder = GraphBuilder(
-                planned, self.storage, self.base, self.offsets, places, branch, True, lend=self._lend(around, before)
+                planned, self.arenas, self.base, self.offsets, places, branch, True, lend=self._lend(around, before)
             ).build()
             for key, result, place in ends:
                 if result in body.parameters:
@@ -385,8 +407,8 @@ class GraphBuilder:
         if self.moving is None or not any(passed):
             return self.moving
         for spec in sorted(self._specs_in_slots(), key=str):
-            for slot, size in enumerate(self.planned.slots.sizes):
-                if spec.nbytes <= size:
+            for slot in range(len(self.planned.slots.sizes)):
+                if self.planned.slots.holds(slot, spec):
                     self.moving.place(slot, spec)
         return replace(self.moving, _made=dict(self.moving._made))
 
@@ -416,15 +438,9 @@ class GraphBuilder:
             specs.update(planned.graph.tensors[root].spec for root in planned.slots.of)
             sizes.update(planned.slots.sizes, (planned.lives.of[root].nbytes for root in planned.slots.of))
         sizes.update(spec.nbytes for spec in specs)
-        return specs | {workspace_spec(nbytes) for nbytes in sizes} if SETTINGS.debug else specs
-
-
-def _chooser(attrs: CaseAttrs, inputs: Sequence[Place]) -> Selector | Callable[..., int]:
-    """What takes a branch: an integer as data, which a library can have, or a function."""
-    count, has_bypass = len(attrs.branches), attrs.otherwise is not None
-    if attrs.function is None:
-        return Selector(inputs[0], count, has_bypass)
-    return choice(attrs.function, count, has_bypass)
+        devices = {device_of(life.memory) for life in self.planned.slots.memories}
+        raw = {workspace_spec(nbytes).on(device) for nbytes in sizes for device in devices}
+        return specs | raw if SETTINGS.debug else specs
 
 
 def _poison(dead: Place) -> AnyCommand:

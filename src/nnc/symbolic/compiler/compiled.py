@@ -24,14 +24,16 @@ from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.stream import Signal, Stream
 from nnc.core.settings import SETTINGS
+from nnc.core.values.device import CPU, device_of
 from nnc.core.values.spec import contiguous_strides
-from nnc.core.values.storage import Storage, give_back_free_memory
+from nnc.core.values.storage import Storage, allocate_on, give_back_free_memory
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
+from nnc.errors import ArgumentError, DeviceError, ShapeError, SymbolError, UsageError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder
 from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
+from nnc.symbolic.compiler.place.liveness import HOST
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
@@ -109,40 +111,57 @@ class Bindings:
 class Arena:
     """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.
 
-    When `nbytes` has changed and a program is laid out there is other memory; programs in the old one let go of it and
-    are laid out anew when they run; what was written there is lost. `turn` counts runs.
+    It has `sizes` bytes of each kind of memory. When these have changed and a program is laid out there is other
+    memory; programs in the old one let go of it and are laid out anew when they run; what was written there is lost.
+    That of the host begins at `base`. `turn` counts runs.
     """
 
-    nbytes: int
-    storage: Storage | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    storages: Mapping[str, Storage] | None = None
     base: int = 0
     turn: int = 0
     runs: PendingRuns = field(default_factory=PendingRuns)
     lock: threading.Lock = field(default_factory=threading.Lock)
     programs: WeakSet[Compiled] = field(default_factory=WeakSet)
 
-    def reserve(self, nbytes: int) -> None:
-        """Let it have at least this many bytes when a program is laid out next."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all kinds together."""
+        return sum(self.sizes.values())
+
+    @property
+    def taken(self) -> int:
+        """Bytes that it has now."""
+        return sum(storage.nbytes for storage in (self.storages or {}).values())
+
+    def reserve(self, sizes: Mapping[str, int]) -> None:
+        """Let it have at least these bytes, by kind of memory, when a program is laid out next."""
         with self.lock:
-            self.nbytes = max(self.nbytes, nbytes)
+            self.sizes = _largest([self.sizes, sizes])
 
     def fit(self, programs: Iterable[Compiled]) -> None:
         """Let it have what the largest of these needs when a program is laid out next."""
         with self.lock:
-            self.nbytes = max((program.statement.arena for program in programs), default=0)
+            self.sizes = _largest([program.statement.arenas for program in programs])
 
-    def allocate(self) -> Storage:
+    def allocate(self) -> Mapping[str, Storage]:
         """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
-        if self.storage is None or self.storage.nbytes != self.nbytes + 2 * self.base:
-            self.storage = None
+        if self.storages is None or self._needed() != {kind: given.nbytes for kind, given in self.storages.items()}:
+            self.storages = None
             for program in tuple(self.programs):
                 program.forget_layout()
             self.programs.clear()
             self.base = GUARD if SETTINGS.debug else 0
-            self.storage = Storage.allocate(self.nbytes + 2 * self.base, "arena")
+            sizes = self._needed().items()
+            self.storages = {kind: allocate_on(device_of(kind), nbytes, "arena") for kind, nbytes in sizes}
             if SETTINGS.debug:
-                self.storage.bytes.fill(POISON)
-        return self.storage
+                self.storages[HOST].bytes.fill(POISON)
+        return self.storages
+
+    def _needed(self) -> dict[str, int]:
+        """Bytes by kind of memory, with the guards of the host's."""
+        sizes = {kind: nbytes for kind, nbytes in self.sizes.items() if nbytes}
+        return {**sizes, HOST: sizes.get(HOST, 0) + 2 * self.base}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +198,7 @@ class Compiled(Uncopied):
     begun: bool = False
     _tensors: dict[TensorKey, Tensor] = field(default_factory=dict)
     _concrete: ConcreteGraph | None = None
-    _storage: Storage | None = None
+    _storages: Mapping[str, Storage] | None = None
     _written: dict[TensorKey, int] = field(default_factory=dict)
     _targets: dict[TensorKey, tuple[TensorKey, Tensor | None]] = field(default_factory=dict)
     _sources: dict[TensorKey, Tensor] = field(default_factory=dict)
@@ -255,30 +274,36 @@ class Compiled(Uncopied):
     def allocate(self) -> ConcreteGraph:
         """Make the arena, the tensors and the concrete graph; a second call returns the same."""
         concrete = self._concrete
-        if concrete is None or self._storage is not self._arena.storage:
+        if concrete is None or self._storages is not self._arena.storages:
             concrete = self.exclusively(self._lay_out)
         return concrete
 
     def laid_out(self) -> ProgramMemory:
-        """The memory of the program, which is made if it is not there; libraries are made of it."""
+        """The memory of the program, which is made if it is not there; libraries are made of it.
+
+        DeviceError for a program that has memory outside of the host's.
+        """
+        for kind in self.statement.arenas:
+            if not device_of(kind).is_host:
+                raise DeviceError("library", got=f"a program on {kind}", need="one of the host", fix="device='cpu'")
         self.allocate()
         tensors = {root: tensor for root, tensor in self.bindings.tensors.items() if tensor is not None}
-        assert self._storage is not None
+        assert self._storages is not None
         nbytes = self.statement.arena
-        return ProgramMemory(self._storage, self._arena.base, nbytes, tensors, self.bindings.written)
+        return ProgramMemory(self._storages[HOST], self._arena.base, nbytes, tensors, self.bindings.written)
 
     def clear(self) -> None:
         """Give back the arena and the concrete graph, once nobody else uses them; the next run makes them anew."""
 
         def clear() -> None:
             self.forget_layout()
-            self._arena = Arena(self.statement.arena)
+            self._arena = Arena(self.statement.arenas)
 
         self.exclusively(clear)
 
     def forget_layout(self) -> None:
         """Hold no memory of the arena's; its owner calls this when there is other memory, in a turn of its own."""
-        self._tensors, self._concrete, self._storage = {}, None, None
+        self._tensors, self._concrete, self._storages = {}, None, None
         self._written, self._targets, self._sources = {}, {}, {}
 
     @explained
@@ -288,7 +313,7 @@ class Compiled(Uncopied):
         That memory becomes as large as the largest program in it. Programs that ran in less are laid out anew.
         """
         arena = other._arena if isinstance(other, Compiled) else other
-        arena.reserve(self.statement.arena)
+        arena.reserve(self.statement.arenas)
         return self._moved(self.bindings, arena)
 
     def exclusively(self, work: Callable[[], R]) -> R:
@@ -332,7 +357,7 @@ class Compiled(Uncopied):
 
     def _write(self, symbol: Symbol, value: ArrayLike) -> None:
         """The same in a turn of the caller's, behind `allocate`."""
-        array = as_array(value)
+        array = value if isinstance(value, Tensor) else as_array(value)
         graph = self.planned.graph if self.copied is None else self.copied.graph
         key = symbol.key if isinstance(symbol, Symbol) and symbol.graph is graph else graph.own(symbol)
         if key not in self._targets:
@@ -421,6 +446,8 @@ class Compiled(Uncopied):
     def views(self, values: Iterable[tuple[Symbol, ArrayLike]], outputs: Iterable[Symbol]) -> tuple[np.ndarray, ...]:
         """Write `values`, run, and return arrays over the memory of `outputs`, whose next run writes over them.
 
+        Those of a device are copies.
+
         Nobody else runs in the arena until they are read if that is within `exclusively`.
         """
         return self.exclusively(lambda: self.views_in_turn(values, outputs))
@@ -441,7 +468,7 @@ class Compiled(Uncopied):
             self._write(symbol, value)
         self._begin_run()
         concrete.run()
-        return tuple([self._found(symbol).numpy() for symbol in outputs])
+        return tuple([self._found(symbol).to(CPU).numpy() for symbol in outputs])
 
     def take_turn(self) -> None:
         """What comes before each run: SymbolError for inputs that were not written since the last one in this arena.
@@ -470,21 +497,21 @@ class Compiled(Uncopied):
     @RareCollections()
     def _lay_out(self) -> ConcreteGraph:
         """The concrete graph over the arena as it is; nothing is kept of one that is not finished."""
-        self._arena.reserve(self.statement.arena)
-        storage = self._arena.allocate()
-        if self._concrete is None or self._storage is not storage:
+        self._arena.reserve(self.statement.arenas)
+        storages = self._arena.allocate()
+        if self._concrete is None or self._storages is not storages:
             tensors: dict[TensorKey, Tensor] = {}
-            concrete = self._build(storage, tensors)
+            concrete = self._build(storages, tensors)
             if self.choices.tuning is not None:
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
             give_back_after(self.statement.arena + self.statement.bound)
             self._written, self._targets, self._sources = {}, {}, {}
-            self._tensors, self._concrete, self._storage = tensors, concrete, storage
+            self._tensors, self._concrete, self._storages = tensors, concrete, storages
             self._arena.programs.add(self)
         return self._concrete
 
-    def _build(self, arena: Storage, tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
+    def _build(self, arenas: Mapping[str, Storage], tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
         planned = self.planned
         for root, tensor in self.bindings.tensors.items():
             if tensor is None:
@@ -501,13 +528,12 @@ class Compiled(Uncopied):
         concrete = ConcreteGraph(
             backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
         )
-        offsets = {id(life): self._arena.base + offset for life, offset in planned.layout.placed()}
+        base = self._arena.base
+        offsets = {id(life): offset + base * (life.memory == HOST) for life, offset in planned.layout.placed()}
         written = self.bindings.written
         self._announced = bool(written) and planned.streams == 1 and self._may_break_off()
         begin = self._begin if self._announced else None
-        builder = GraphBuilder(
-            planned, arena, self._arena.base, offsets, places, concrete, begin=begin, written=written
-        ).build()
+        builder = GraphBuilder(planned, arenas, base, offsets, places, concrete, begin=begin, written=written).build()
         if self.bindings.copies:
             builder.announce()
         for new, old in self.bindings.copies:
@@ -545,6 +571,12 @@ class Compiled(Uncopied):
         return self._tensors[key]
 
 
+def _largest(needs: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The most bytes of each kind of memory."""
+    kinds = dict.fromkeys(kind for sizes in needs for kind in sizes)
+    return {kind: max(sizes.get(kind, 0) for sizes in needs) for kind in kinds}
+
+
 def give_back_after(nbytes: int) -> None:
     """Give back what making a program of so many bytes left behind, where these are many."""
     if nbytes >= LARGE:
@@ -569,11 +601,7 @@ def check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None
     """ShapeError unless each is a whole root, with a tensor of its shape and type or none yet."""
     for key, tensor in bound.items():
         spec = graph.tensors[key].spec
-        same = tensor is None or (tensor.shape, tensor.dtype, tensor.spec.device) == (
-            spec.shape,
-            spec.dtype,
-            spec.device,
-        )
+        same = tensor is None or tensor.spec.fits(spec)
         if graph.root(key) == key and same:
             continue
         got = "an alias" if tensor is None else str(tensor.spec)

@@ -158,7 +158,7 @@ def _compile(
     uses, bodies = planned.uses, planned.inner
     slack = max((uses.scratch[key] + sum(uses.nbytes[root] for root in uses.touched(key)) for key in bodies), default=0)
     written = {root for key in planned.order for root in uses.writes[key]}.union(carries.values()) & bound.keys()
-    bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arena)
+    bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arenas)
     bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
     return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes)
@@ -188,11 +188,7 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
     taken: set[TensorKey] = set()
     for new, old in carries.items():
         first, second = graph.tensors[new].spec, graph.tensors[old].spec
-        fits = graph.root(new) == new and (first.shape, first.dtype, first.device) == (
-            second.shape,
-            second.dtype,
-            second.device,
-        )
+        fits = graph.root(new) == new and first.fits(second)
         if new in given or old not in given or old in taken or not fits:
             raise SymbolError(
                 "carry",

@@ -42,8 +42,8 @@ class MovingProgram(Uncopied):
 
     def fresh(self, pool: Pool) -> list[Tensor]:
         """Memory for what it writes."""
-        allocate = pool.allocate
-        return [Tensor.over(spec, allocate(nbytes), strides) for spec, nbytes, strides in self._rooms]
+        of = pool.of
+        return [Tensor.over(spec, of(spec.device).allocate(nbytes), strides) for spec, nbytes, strides in self._rooms]
 
     def run(self, tensors: Sequence[Tensor]) -> None:
         """Run on these contiguous tensors of the symbols, which have their specs."""
@@ -72,10 +72,10 @@ class MovingProgram(Uncopied):
     def _run_copied(self, bound: Compiled, tensors: Sequence[Tensor]) -> None:
         pairs = [*zip(self._places, tensors, strict=True)]
         for place, tensor in pairs[: self._given]:
-            place.copy_from(tensor.numpy())
+            place.copy_from(tensor)
         bound.run()
         for place, tensor in pairs[self._given :]:
-            tensor.copy_from(place.numpy())
+            tensor.copy_from(place)
 
 
 def _step(fixed: Fixed, places: Sequence[Tensor]) -> Step:

@@ -49,7 +49,7 @@ class MovingOperand:
         phis = {}
         for spec in specs:
             for slot in moved:
-                if spec.nbytes <= self.slots.sizes[slot]:
+                if self.slots.holds(slot, spec):
                     places = [self.place(slots.get(slot, slot), spec) for slots in branches]
                     phis[slot, spec] = Phi(places[0], *places)
         self._made.update(phis)

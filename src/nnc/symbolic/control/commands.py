@@ -141,7 +141,5 @@ def _specs(graph: SymbolicGraph, keys: Sequence[TensorKey]) -> Specs:
 
 
 def _check_specs(subject: str, got: Specs, need: Specs) -> None:
-    if [(spec.shape, spec.dtype, spec.device) for spec in got] != [
-        (spec.shape, spec.dtype, spec.device) for spec in need
-    ]:
+    if len(got) != len(need) or not all(map(TensorSpec.fits, got, need)):
         raise ShapeError(subject, got=", ".join(map(str, got)), need=", ".join(map(str, need)) or "nothing")

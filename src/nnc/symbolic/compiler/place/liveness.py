@@ -19,6 +19,8 @@ from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.region import Region, covers
 
+HOST = str(CPU)
+
 
 @dataclass(slots=True)
 class LiveRange:
@@ -33,7 +35,7 @@ class LiveRange:
     upper: int
     nbytes: int
     outside: bool = False
-    memory: str = str(CPU)
+    memory: str = HOST
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,17 @@ class LiveRanges:
         for root in new.roots:
             self.of[root] = old
 
+    def every_block(self) -> Iterator[LiveRange]:
+        """The blocks of the graph and of its bodies, some of them several times."""
+        yield from self.of.values()
+        yield from self.workspaces.values()
+        for inside in self.inside.values():
+            yield from inside
+
+    def of_host(self) -> list[LiveRange]:
+        """Those in memory of the host."""
+        return [life for life in self.every_block() if life.memory == HOST]
+
     def blocks(self) -> tuple[LiveRange, ...]:
         """Distinct blocks that take memory, in order of birth."""
         distinct = {id(life): life for life in (*self.of.values(), *self.workspaces.values()) if life.nbytes}
@@ -108,10 +121,10 @@ def find_live_ranges(
     return lives
 
 
-def live_range_of(graph: SymbolicGraph, root: TensorKey, lower: int, upper: int) -> LiveRange:
+def live_range_of(graph: SymbolicGraph, root: TensorKey, lower: int, upper: int, *, outside: bool = False) -> LiveRange:
     """A block for one root."""
     spec = graph.tensors[root].spec
-    return LiveRange([root], lower, upper, spec.nbytes, memory=str(spec.device))
+    return LiveRange([root], lower, upper, spec.nbytes, outside, str(spec.device))
 
 
 def _writes_cover(graph: SymbolicGraph, root: TensorKey, places: Sequence[Region]) -> bool:

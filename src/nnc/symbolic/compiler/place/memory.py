@@ -43,7 +43,7 @@ class BlockSpan:
 class ArenaLayout:
     """Where each block lies: `plan.offsets[i]` for `spans[i]`, which the planner knows as `problem.blocks[i]`.
 
-    That is in the arena of the block's kind of memory; the arenas of all kinds follow each other. `starts` are the
+    That is in the arena of the block's kind of memory. `starts` are the
     moments at which the steps of the graph begin.
     """
 
@@ -62,13 +62,8 @@ class ArenaLayout:
         return bisect_right(self.starts, self.plan.witness.step) - 1 if self.starts else self.plan.witness.step
 
     def placed(self) -> tuple[tuple[LiveRange, int], ...]:
-        """Each block with its offset from the beginning of the first arena."""
-        begins, begin = {}, 0
-        for memory in self.problem.memories:
-            begins[memory] = begin
-            begin += self.plan.arenas[memory]
-        offsets = zip(self.spans, self.problem.blocks, self.plan.offsets, strict=True)
-        return tuple((span.life, begins[block.memory] + offset) for span, block, offset in offsets)
+        """Each block with its offset from the beginning of the arena of its kind of memory."""
+        return tuple((span.life, offset) for span, offset in zip(self.spans, self.plan.offsets, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,7 +190,7 @@ class Planner:
         inner = dict(self._bodies(lives, is_over))
         for step, key in enumerate(order):
             if key not in inner and (nbytes := self.uses.scratch[key]):
-                lives.workspaces[step] = LiveRange([], step, step + 1, nbytes)
+                lives.workspaces[step] = LiveRange([], step, step + 1, nbytes, memory=self._memory(key))
         concatenate_in_place(graph, order, lives, joined, is_over)
         slots = Slots()
         if boundary.loop is not None:
@@ -216,6 +216,10 @@ class Planner:
         interference = None if concurrency is None else concurrency.interference
         layout = lay_out(spans, interference, self.capacity, places, starts)
         return replace(planned, layout=layout, bound=layout.plan.lower_bound, serial_bytes=layout.plan.arena_bytes)
+
+    def _memory(self, key: ExecKey) -> str:
+        """Where the kernel of an exec has its scratch memory: beside what it writes."""
+        return str(self.graph.tensors[self.graph.execs[key].outputs[0]].spec.device)
 
     def _is_enforced(self, key: ExecKey) -> bool:
         command = self.graph.execs[key].command
@@ -285,7 +289,12 @@ class Planner:
     def _may_merge(self, lives: LiveRanges, source: TensorKey | None, target: TensorKey, step: int) -> bool:
         assert source is not None
         old, new = lives.of[source], lives.of[target]
-        fits = old is not new and old.nbytes == new.nbytes and new.lower == step and new.roots[0] == target
+        fits = (
+            old is not new
+            and (old.nbytes, old.memory) == (new.nbytes, new.memory)
+            and new.lower == step
+            and new.roots[0] == target
+        )
         return fits and self.boundary.may_join(old, new)
 
 

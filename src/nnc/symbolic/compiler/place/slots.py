@@ -18,8 +18,9 @@ from dataclasses import field
 
 from nnc.classes import dataclass
 from nnc.concrete import CountBelow
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import ALIGNMENT
-from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at, live_range_of
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
@@ -44,6 +45,10 @@ class Slots:
     memories: tuple[LiveRange, ...] = ()
     stays: tuple[bool, ...] = ()
     passed: Mapping[int, tuple[Mapping[TensorKey, TensorKey], ...]] = field(default_factory=dict)
+
+    def holds(self, slot: Slot, spec: TensorSpec) -> bool:
+        """Whether a tensor of this spec has room in a slot, and lies in memory of its kind."""
+        return spec.nbytes <= self.sizes[slot] and str(spec.device) == self.memories[slot].memory
 
     def cycle(self, slot: Slot) -> tuple[Slot, ...]:
         """The slot, the one that gets its memory next, and so on."""
@@ -82,7 +87,7 @@ def live_through(attrs: WhileAttrs, graph: SymbolicGraph, lives: LiveRanges, tes
     body, sources = attrs.body, [attrs.body.results[place] for place in computed_places(attrs)]
     for place in computed_places(attrs):
         key = body.parameters[place]
-        life = lives.of.setdefault(key, LiveRange([key], 0, 0, graph.tensors[key].spec.nbytes, outside=True))
+        life = lives.of.setdefault(key, live_range_of(graph, key, 0, 0, outside=True))
         if key in sources or sources.count(body.results[place]) > 1:
             life.upper = end
     for key in (*attrs.asked(), *attrs.exits(), *(key for key in attrs.stacked() if key in body.parameters)):
@@ -132,7 +137,7 @@ def _continues(lives: LiveRanges, operand: TensorKey, output: TensorKey, step: i
     """May what begins here go on in a block of its size that ends here, and is one of them carried?"""
     old, new = lives.of[operand], lives.of[output]
     begins = new.lower == step and new.roots[0] == output and old is not new
-    fits = aligned(old.nbytes) == aligned(new.nbytes) > 0
+    fits = aligned(old.nbytes) == aligned(new.nbytes) > 0 and old.memory == new.memory
     return begins and fits and (id(old) in carried or id(new) in carried)
 
 
@@ -201,9 +206,9 @@ def assign_slots(
     # Nothing moves in a loop that runs once, so that each value may have its own place among all others.
     work = _SlotAssignment(apart=once and not shared)
     work.fill(_placed(lives, pairs, shared), pairs, lent)
-    moves = _permutation(work.sizes, [(work.slot_of[id(a)], work.slot_of[id(b)]) for a, b in pairs if a.nbytes])
+    moves = _permutation(work.kinds(), [(work.slot_of[id(a)], work.slot_of[id(b)]) for a, b in pairs if a.nbytes])
     slots = {root: work.slot_of[id(life)] for root, life in lives.of.items() if id(life) in work.slot_of}
-    passed = _passed(attrs.body.graph, order, lives, slots, work.sizes)
+    passed = _passed(attrs.body.graph, order, lives, slots, work.kinds())
     stays = tuple((once or moves[slot] == slot) and not passed for slot in range(len(moves)))
     return Slots(tuple(work.sizes), slots, moves, work.memories(lives.steps + 1), stays, passed)
 
@@ -220,7 +225,7 @@ def _passed(
     order: Sequence[ExecKey],
     lives: LiveRanges,
     slots: Mapping[TensorKey, Slot],
-    sizes: Sequence[int],
+    sizes: Sequence[tuple[int, str]],
 ) -> dict[int, tuple[Mapping[TensorKey, TensorKey], ...]]:
     """Operands of branches that end there, and go on as outputs which begin there."""
     passed: dict[int, tuple[Mapping[TensorKey, TensorKey], ...]] = {}
@@ -270,6 +275,10 @@ class _SlotAssignment:
             if aligned(life.nbytes) not in sizes and not any(root in lent for root in life.roots):
                 self.squeeze(life)
 
+    def kinds(self) -> list[tuple[int, str]]:
+        """Bytes and kind of memory of each slot."""
+        return [(size, inside[0].memory) for inside, size in zip(self.inside, self.sizes, strict=True)]
+
     def memories(self, end: int) -> tuple[LiveRange, ...]:
         """Each slot as a block that lives through the whole iteration."""
         return tuple(
@@ -296,9 +305,14 @@ class _SlotAssignment:
             self._enter(min(possible, key=lambda slot: self.sizes[slot]), life)
 
     def _is_free(self, slot: Slot, life: LiveRange) -> bool:
-        """Carried values are there at the same time in front of an iteration, even those that it does not read."""
+        """Carried values are there at the same time in front of an iteration, even those that it does not read.
+
+        A slot is of one kind of memory.
+        """
         return not any(
-            (life.outside and other.outside) or (other.lower < life.upper and life.lower < other.upper)
+            life.memory != other.memory
+            or (life.outside and other.outside)
+            or (other.lower < life.upper and life.lower < other.upper)
             for other in self.inside[slot]
         )
 
@@ -307,8 +321,8 @@ class _SlotAssignment:
         self.slot_of[id(life)] = slot
 
 
-def _permutation(sizes: Sequence[int], pairs: Iterable[tuple[Slot, Slot]]) -> tuple[Slot, ...]:
-    """Source → target for each pair; the others stay where they can, or take what is left of their size."""
+def _permutation(sizes: Sequence[tuple[int, str]], pairs: Iterable[tuple[Slot, Slot]]) -> tuple[Slot, ...]:
+    """Source → target for each pair; the others stay where they can, or take what is left of their size and kind."""
     moves = dict(pairs)
     taken = set(moves.values())
     assert len(taken) == len(moves)
@@ -355,7 +369,7 @@ def use_outer_memory(
             work.roots[slot] = source
     for place, key in free:
         slot = slots.of.get(attrs.body.parameters[place])
-        if slot is not None and slot not in work.roots and aligned(lives.of[key].nbytes) == slots.sizes[slot]:
+        if slot is not None and slot not in work.roots and fits_slot(lives.of[key], slots, slot):
             work.roots[slot] = key
     turns = None if slots.passed else trips(attrs)
     for output, kept in zip(record.outputs[1:], attrs.kept, strict=True):
@@ -392,7 +406,7 @@ class _OuterBlocks:
         if symbol in parameters:
             if parameters.index(symbol) in self.free:
                 self._take_over(self.free[parameters.index(symbol)], output)
-        elif slot is not None and aligned(life.nbytes) == self.slots.sizes[slot]:
+        elif slot is not None and fits_slot(life, self.slots, slot):
             memory = self.slots.memory(slot, turns)
             if memory in self.roots:
                 self._take_over(self.roots[memory], output)
@@ -405,6 +419,11 @@ class _OuterBlocks:
             return
         self.placed[output] = root
         self.lives.take_over(root, output)
+
+
+def fits_slot(life: LiveRange, slots: Slots, slot: Slot) -> bool:
+    """Whether a block is as large as a slot, in memory of its kind."""
+    return aligned(life.nbytes) == slots.sizes[slot] and life.memory == slots.memories[slot].memory
 
 
 def aligned(nbytes: int) -> int:
