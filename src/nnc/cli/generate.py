@@ -8,7 +8,16 @@ from typing import Annotated, cast
 
 import typer
 
-from nnc.cli.language.model_file import Adapter, Context, Limit, MinP, is_language_file
+from nnc.cli.language.model_file import (
+    Adapter,
+    Context,
+    GrammarFile,
+    Limit,
+    MinP,
+    SchemaFile,
+    answer_form,
+    is_language_file,
+)
 from nnc.cli.language.writing import Writing, write_on
 from nnc.cli.options import (
     AsJson,
@@ -61,6 +70,8 @@ def generate(
     limit: Limit = None,
     adapter: Adapter = None,
     stop: Stop = None,
+    grammar: GrammarFile = None,
+    schema: SchemaFile = None,
     backend: BackendName = "",
     threads: Threads = None,
     no_cache: NoCache = False,
@@ -81,7 +92,20 @@ def generate(
         raise UsageError("--greedy", got=got, need="one or the other")
     heat = TEMPERATURE if temperature is None and not greedy else temperature
     asked = Writing(
-        prompt, length, context, limit, heat, top_k, top_p, min_p, tuple(stop or ()), seed, quantize, backend, adapter
+        prompt,
+        length,
+        context,
+        limit,
+        heat,
+        top_k,
+        top_p,
+        min_p,
+        tuple(stop or ()),
+        seed,
+        quantize,
+        backend,
+        adapter,
+        answer_form(grammar, schema),
     )
     if is_language_file(Path(checkpoint)):
         return write_on(Path(checkpoint), asked, json=json)

@@ -5,6 +5,7 @@ architectures/     what files say of a network becomes a decoder
 text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
 requantize.py      a GGUF file in another format
+constraints/       answers that follow a grammar
 tuning/            fine-tuning within a limit, adapters, merged models
 statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out

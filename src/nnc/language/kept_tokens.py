@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,22 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.nn.generation import Scores, TokenModel, borrowed_caches
-from nnc.nn.inference.next_token import TokenChoice
 
 # So many tokens are read in a step: longer prompts take several, and need no larger arena.
 MOST_STEPS = 256
 TOKENS, FACT = "tokens", "nnc.kept_tokens"
+
+
+class TokenPicker(Protocol):
+    """What says which token comes next in one answer: `TokenChoice`, or one that a grammar holds to its rules."""
+
+    def generator(self, row: int) -> np.random.Generator:
+        """Where a row of a batch draws from."""
+        ...
+
+    def pick(self, scores: NDArray[np.float64], generator: np.random.Generator) -> int:
+        """The next token by the scores of all."""
+        ...
 
 
 class KeptTokens:
@@ -61,7 +73,7 @@ class KeptTokens:
         return np.asarray(scores, np.float64)
 
     def follow(
-        self, tokens: list[int], length: int, choice: TokenChoice, ends: frozenset[int]
+        self, tokens: list[int], length: int, choice: TokenPicker, ends: frozenset[int]
     ) -> Generator[int, None, None]:
         """At most `length` tokens behind these, up to one of `ends`."""
         generator, row = choice.generator(0), list(tokens)

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Seed, Size, checked
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.language.architectures import ModelFiles, open_files
+from nnc.language.constraints.answer_forms import AnswerForm, AnswerForms
+from nnc.language.constraints.token_masks import ConstrainedChoice
 from nnc.language.conversation import Conversation
-from nnc.language.kept_tokens import KeptTokens
+from nnc.language.kept_tokens import KeptTokens, TokenPicker
 from nnc.language.statement import context_of
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
@@ -39,6 +41,7 @@ class LanguageModel:
 
     def __init__(self, files: ModelFiles, tokenizer: TextTokenizer, model: TokenModel) -> None:
         self.files, self.tokenizer, self.tokens = files, tokenizer, model
+        self._forms = AnswerForms(tokenizer, self._ends())
 
     def __repr__(self) -> str:
         return f"LanguageModel({self.files.place.name}, {self.files.architecture.name}, context={self.context})"
@@ -52,13 +55,14 @@ class LanguageModel:
     def generate(
         self, prompt: str, length: Count = ..., *, temperature: Positive | None = ..., top_k: Count | None = ...,
         top_p: Part | None = ..., min_p: Part | None = ..., stop: str | Sequence[str] = ..., seed: Seed = ...,
-        shorten: bool = ...,
+        shorten: bool = ..., grammar: AnswerForm | None = ...,
     ) -> str: ...  # fmt: skip
     @overload
     def generate(
         self, prompt: list[str] | tuple[str, ...], length: Count = ..., *, temperature: Positive | None = ...,
         top_k: Count | None = ..., top_p: Part | None = ..., min_p: Part | None = ...,
         stop: str | Sequence[str] = ..., seed: Seed = ..., shorten: bool = ...,
+        grammar: AnswerForm | None = ...,
     ) -> list[str]: ...  # fmt: skip
     @checked
     def generate(
@@ -73,19 +77,32 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         seed: Seed = 0,
         shorten: bool = False,
+        grammar: AnswerForm | None = None,
     ) -> str | list[str]:
         """At most `length` tokens of text that follow the prompt, or each of several prompts, as one batch.
 
         The likeliest each time, or drawn (`TokenChoice`). A text ends before the model's end, and before a text of
         `stop`. A prompt that leaves no room for `length` tokens is an error, or loses its beginning to `shorten`.
+
+        With a `grammar` only such tokens come that the answer stays within it, and it ends where the grammar lets it:
+        a text in GBNF, the notation of llama.cpp, a JSON schema (a mapping), or a compiled regular expression. An
+        answer of `length` tokens may be cut off before that.
         """
         if isinstance(prompt, str):
             return "".join(
                 self.stream(
                     prompt, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, stop=stop,
-                    seed=seed, shorten=shorten,
+                    seed=seed, shorten=shorten, grammar=grammar,
                 )
             )  # fmt: skip
+        if grammar is not None:
+            return [
+                self.generate(
+                    text, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, stop=stop, seed=seed,
+                    shorten=shorten, grammar=grammar,
+                )
+                for text in prompt
+            ]  # fmt: skip
         rows = [self._fitting(self.tokenizer.encode(text), length, shorten) for text in prompt]
         written = generate(
             self.tokens, rows, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed,
@@ -106,10 +123,12 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         seed: Seed = 0,
         shorten: bool = False,
+        grammar: AnswerForm | None = None,
     ) -> TextStream:
         """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered."""
         tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
-        row, choice = self._fitting(tokens, length, shorten), TokenChoice(temperature, top_k, top_p, seed, min_p)
+        row = self._fitting(tokens, length, shorten)
+        choice = self.constrained(TokenChoice(temperature, top_k, top_p, seed, min_p), grammar)
         kept = KeptTokens(self.tokens, self.context)
         tokens_of = kept.follow(row, length, choice, self._ends())
         return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
@@ -127,14 +146,19 @@ class LanguageModel:
         stop: str | Sequence[str] = (),
         seed: Seed = 0,
         shorten: bool = False,
+        grammar: AnswerForm | None = None,
     ) -> str:
         """The answer to messages with a role and a content, written by the template of the file."""
         return "".join(
             self.stream(
                 messages, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, stop=stop, seed=seed,
-                shorten=shorten,
+                shorten=shorten, grammar=grammar,
             )
         )  # fmt: skip
+
+    def constrained(self, choice: TokenChoice, grammar: AnswerForm | None) -> TokenPicker:
+        """What picks the tokens of one answer: the choice itself, or those of its tokens that a grammar allows."""
+        return choice if grammar is None else ConstrainedChoice(choice, self._forms.masks(grammar))
 
     @checked
     def conversation(self, system: str = "") -> Conversation:

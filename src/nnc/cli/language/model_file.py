@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterable
@@ -13,10 +14,12 @@ import typer
 from nnc import language
 from nnc.cli.options import bytes_of
 from nnc.cli.terminal import complain, plain, size
-from nnc.errors import MemoryLimitError, UsageError
+from nnc.core.precautions.reading import read_file
+from nnc.errors import FormatError, MemoryLimitError, UsageError
 from nnc.symbolic.passes import QuantizationMode
 
 CONFIG = "config.json"
+MOST_FORM_BYTES = 1 << 20
 
 LanguageFile = Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or a folder of Hugging Face.")]
 Context = Annotated[
@@ -27,6 +30,13 @@ Limit = Annotated[
 ]
 Adapter = Annotated[
     Path | None, typer.Option(metavar="DIR", help="An adapter of nnc finetune, or of PEFT, for this model.")
+]
+GrammarFile = Annotated[
+    Path | None,
+    typer.Option("--grammar", metavar="FILE.gbnf", help="Tokens of a grammar alone (llama.cpp's notation)."),
+]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", metavar="FILE.json", help="JSON alone that this schema describes.")
 ]
 MinP = Annotated[float | None, typer.Option(help="Draw only from those that are so likely beside the likeliest.")]
 
@@ -56,6 +66,23 @@ def opened(
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None
+
+
+def answer_form(grammar: Path | None, schema: Path | None) -> str | dict[str, object] | None:
+    """What an answer is to be of, by the file of a grammar or of a schema."""
+    if grammar is not None and schema is not None:
+        raise UsageError("--grammar", got="it beside --schema", need="one or the other")
+    if grammar is not None:
+        return read_file(grammar, "a grammar", MOST_FORM_BYTES).decode(errors="replace")
+    if schema is None:
+        return None
+    try:
+        held = json.loads(read_file(schema, "a JSON schema", MOST_FORM_BYTES).decode())
+    except (ValueError, RecursionError):
+        held = None
+    if not isinstance(held, dict):
+        raise FormatError(str(schema), got="no object of JSON", need="a JSON schema")
+    return held
 
 
 def shown(pieces: Iterable[str]) -> str:

@@ -27,6 +27,7 @@ class Writing:
     quantize: str | None
     backend: str
     adapter: Path | None = None
+    grammar: str | dict[str, object] | None = None
 
 
 def write_on(path: Path, asked: Writing, *, json: bool) -> int:
@@ -35,7 +36,7 @@ def write_on(path: Path, asked: Writing, *, json: bool) -> int:
     length = min(asked.length, model.context - 1)
     pieces = model.stream(
         asked.prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,
-        stop=asked.stop, seed=asked.seed,
+        stop=asked.stop, seed=asked.seed, grammar=asked.grammar,
     )  # fmt: skip
     if json:
         text = "".join(pieces)
