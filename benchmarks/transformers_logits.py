@@ -6,11 +6,13 @@ python benchmarks/transformers_logits.py    needs torch and transformers
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 TOKENS = [3, 17, 5, 44, 40, 41, 42, 8, 9, 10, 11, 27]
 USUAL = {
@@ -37,6 +39,7 @@ LONG = {
 GEMMA = {"head_dim": 8, "sliding_window": 5, "query_pre_attn_scalar": 12}
 PHI3 = {"sliding_window": 6, "original_max_position_embeddings": 8, "rope_parameters": LONG}
 GPT2 = {"vocab_size": 48, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64, "eos_token_id": 2}
+QWEN = {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 12}
 CASES = {
     "llama": ("LlamaConfig", {**USUAL, "rope_parameters": LLAMA3}),
     "llama_biases": ("LlamaConfig", {**USUAL, "tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
@@ -49,6 +52,9 @@ CASES = {
     "gemma2": ("Gemma2Config", {**USUAL, **GEMMA}),
     "gemma3": ("Gemma3TextConfig", {**USUAL, **GEMMA, "num_hidden_layers": 7}),
     "gpt2": ("GPT2Config", GPT2),
+    "mixtral": ("MixtralConfig", {**USUAL, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5}),
+    "qwen2_moe": ("Qwen2MoeConfig", {**USUAL, **QWEN, "shared_expert_intermediate_size": 10}),
+    "qwen3_moe": ("Qwen3MoeConfig", {**USUAL, **QWEN, "head_dim": 8, "norm_topk_prob": True}),
 }  # fmt: skip
 
 
@@ -57,13 +63,21 @@ def main() -> None:
     cases = {}
     for name, (kind, options) in CASES.items():
         config = getattr(transformers, kind)(**options, attn_implementation="eager")
-        model = transformers.AutoModelForCausalLM.from_config(config).double().eval()
-        generator = np.random.default_rng(0)
-        state = model.state_dict()
-        shapes = {path: list(state[path].shape) for path in sorted(dict(model.named_parameters()))}
-        for path, shape in shapes.items():
-            values = torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
-            state[path].copy_(values)
+        with tempfile.TemporaryDirectory() as folder:
+            transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+            # Files may have other names than the network: experts are apart in them.
+            stored = load_file(f"{folder}/model.safetensors")
+            generator = np.random.default_rng(0)
+            shapes = {path: list(stored[path].shape) for path in sorted(stored)}
+            drawn = {
+                path: torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
+                for path, shape in shapes.items()
+            }
+            save_file(drawn, f"{folder}/model.safetensors", {"format": "pt"})
+            own = {"experts_implementation": "eager"} if "experts" in str(options) else {}
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, dtype=torch.float64, attn_implementation="eager", **own
+            ).eval()
         logits = model(torch.tensor([TOKENS])).logits[0].detach().numpy()
         held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
         rows = [[round(float(value), 9) for value in row[:6]] for row in logits[[0, 5, 11]]]

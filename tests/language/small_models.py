@@ -33,7 +33,15 @@ GGUF_NAMES = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "block_sparse_moe.gate": "ffn_gate_inp",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
+# Matrices of experts, which GGUF files hold one behind the other.
+EXPERTS = {"w1": "gate", "w3": "up", "w2": "down", "gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
 
 
 TEMPLATE = (
@@ -71,7 +79,7 @@ def write_folder(folder: Path, name: str) -> Path:
 def gguf_parts(name: str) -> tuple[dict[str, MetadataValue | object], dict[str, NDArray[np.float32]]]:
     """Metadata and tensors of a GGUF file of a case of LLaMA or Qwen: rows of queries and keys as pairs for LLaMA."""
     config = cases()[name]["config"]
-    architecture = config["model_type"]
+    architecture = {"mixtral": "llama"}.get(config["model_type"], config["model_type"].replace("_", ""))
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     base = (config.get("rope_parameters") or {}).get("rope_theta", 1e4)
     metadata: dict[str, Any] = {"general.architecture": architecture}
@@ -86,13 +94,30 @@ def gguf_parts(name: str) -> tuple[dict[str, MetadataValue | object], dict[str, 
         "context_length": config["max_position_embeddings"],
         "rope.freq_base": float(base),
     }
+    for key, names in {
+        "attention.sliding_window": ("sliding_window",),
+        "expert_count": ("num_local_experts", "num_experts"),
+        "expert_used_count": ("num_experts_per_tok",),
+        "expert_feed_forward_length": ("moe_intermediate_size",),
+        "expert_shared_feed_forward_length": ("shared_expert_intermediate_size",),
+    }.items():
+        held = next((config[each] for each in names if config.get(each)), None)
+        if held is not None:
+            numbers[key] = held
     metadata |= {f"{architecture}.{key}": value for key, value in numbers.items()}
     tensors = {}
+    experts: dict[str, list[NDArray[np.float32]]] = {}
     for path, array in weights(name).items():
+        expert = re.fullmatch(r"model\.layers\.(\d+)\..*experts\.\d+\.(\w+)\.weight", path)
+        if expert is not None:
+            experts.setdefault(f"blk.{expert[1]}.ffn_{EXPERTS[expert[2]]}_exps.weight", []).append(array)
+            continue
+        if path.endswith("shared_expert_gate.weight"):
+            array = array[0]
         if architecture == "llama" and re.search(r"[qk]_proj", path):
             array = _as_pairs(array, width)
         tensors[_gguf_name(path)] = array
-    return metadata, tensors
+    return metadata, tensors | {path: np.stack(arrays) for path, arrays in experts.items()}
 
 
 def _as_pairs(array: NDArray[np.float32], width: int) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,8 @@ from tests.language.small_models import (
 
 import nnc
 from nnc import nn
-from nnc.core.values.dtype import U8
+from nnc.core.values.blocks import quantize
+from nnc.core.values.dtype import I32, U8
 from nnc.errors import FormatError
 from nnc.language.architectures import open_files
 from nnc.language.gguf import TensorSource, write_gguf
@@ -40,7 +42,7 @@ def test_a_folder_gives_the_logits_of_transformers(name: str, tmp_path: Path) ->
     assert error <= 1e-5 * case["largest"]
 
 
-@pytest.mark.parametrize("name", ["llama_biases", "qwen2", "qwen3"])
+@pytest.mark.parametrize("name", ["llama_biases", "qwen2", "qwen3", "mixtral", "qwen2_moe", "qwen3_moe"])
 def test_a_gguf_file_gives_the_same(name: str, tmp_path: Path) -> None:
     case = cases()[name]
     error = np.abs(logits(write_small_gguf(tmp_path / "a.gguf", name)) - np.array(case["logits"])).max()
@@ -70,7 +72,7 @@ def test_blocks_that_nothing_reads_are_refused_before_they_are_read(tmp_path: Pa
         open_files(tmp_path / "a.gguf").model(64)
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gemma3"])
+@pytest.mark.parametrize("name", ["gemma2", "gemma3", "mixtral"])
 def test_caps_and_windows_generate_what_reading_again_does(name: str, tmp_path: Path) -> None:
     model = open_files(write_folder(tmp_path / "model", name)).model(32)
     model.backend = "reference"
@@ -104,6 +106,11 @@ WRONG_CONFIGS = {
     "unknown scaling": ({"rope_parameters": {"rope_type": "spiral"}}, "scaled by 'spiral'"),
     "infinite": ({"rms_norm_eps": float("inf")}, "rms_norm_eps that is float"),
     "epsilon 0": ({"rms_norm_eps": 0.0}, "epsilon 0"),
+    "more experts than there are": (
+        {"num_local_experts": 2, "num_experts_per_tok": 3},
+        "3 of 2 experts; need 1 or more",
+    ),
+    "a million experts": ({"num_local_experts": 1_000_000, "num_experts_per_tok": 2}, "at most 1,024"),
     "odd groups": ({"num_key_value_heads": 3}, "heads a multiple"),
 }
 
@@ -144,3 +151,51 @@ def test_tensors_that_do_not_fit_are_an_error(tmp_path: Path) -> None:
     write_gguf(place, {}, [])
     with pytest.raises(FormatError, match=r"general\.architecture that is missing"):
         open_files(place)
+
+
+def test_experts_in_blocks_are_rows_of_one_tensor(tmp_path: Path) -> None:
+    metadata, tensors = gguf_parts("qwen2_moe")
+    generator = np.random.default_rng(0)
+    wide = {
+        name: generator.standard_normal((*array.shape[:-1], 32), np.float32) if "_exps" in name else array
+        for name, array in tensors.items()
+    }
+    for name in [name for name in wide if "ffn_down_exps" in name]:
+        wide[name] = generator.standard_normal((5, 16, 32), np.float32)
+    for name in [name for name in wide if "ffn_gate_exps" in name or "ffn_up_exps" in name]:
+        wide[name] = generator.standard_normal((5, 32, 16), np.float32)
+    metadata["qwen2moe.expert_feed_forward_length"] = 32
+    sources = [
+        TensorSource(name, array.shape, "q8_0", partial(quantize, array, "q8_0"))
+        if "down_exps" in name
+        else TensorSource.of(name, array)
+        for name, array in wide.items()
+    ]
+    write_gguf(tmp_path / "a.gguf", metadata, sources)  # type: ignore[arg-type]  # plain values
+    files = open_files(tmp_path / "a.gguf")
+    assert dict(files.tensors.packed())["block1.feed_forward.expert4.narrow.weight"] == "q8_0"
+    packed, floats = files.model(64), files.model(64, packed=False)
+    for model in (packed, floats):
+        model.backend = "reference"
+    np.testing.assert_allclose(packed.predict(TOKENS), floats.predict(TOKENS), rtol=1e-4, atol=1e-4)
+
+
+def test_experts_are_tuned(tmp_path: Path) -> None:
+    """Gradients reach the experts that are used, and the router."""
+    model = open_files(write_folder(tmp_path / "model", "mixtral")).model(12)
+    trained = nn.Model(
+        model.layer,
+        (12,),
+        input_dtype=I32,
+        loss=nn.TokenCrossEntropy(),
+        optimizer=nn.SGD(0.5, 0.0),
+        backend="reference",
+    )
+    before = trained.state_dict()
+    first, _ = trained.train_on_batch(TOKENS, np.roll(TOKENS, -1, 1))
+    second, _ = trained.train_on_batch(TOKENS, np.roll(TOKENS, -1, 1))
+    assert second < first
+    after = trained.state_dict()
+    changed = {path for path, array in before.items() if not np.array_equal(array, after[path])}
+    assert "block0.feed_forward.router.weight" in changed
+    assert any(".expert" in path for path in changed)

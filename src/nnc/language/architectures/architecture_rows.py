@@ -17,7 +17,7 @@ from nnc.language.architectures.facts import SLIDING, ModelFacts
 from nnc.language.architectures.tensor_names import NameRow
 from nnc.nn.layers import GELUTanh, SiLU
 from nnc.nn.layers.layer import Layer
-from nnc.nn.zoo.decoder import Decoder, Rotary
+from nnc.nn.zoo.decoder import Decoder, Experts, Rotary
 
 Windows = Callable[[ModelFacts, int], int]
 
@@ -54,6 +54,8 @@ class Architecture:
     window: Windows = _no_window
     gemma: bool = False
     local: bool = False
+    # Whether the shares of experts that are used sum to 1, where the file does not say it.
+    renormalized: bool = True
     # Layers of the one size whose scores are scaled by features / heads.
     broad_layers: int = 0
 
@@ -63,7 +65,10 @@ _LLAMA = Architecture("llama", interleaved=True, window=_every)
 ROWS: Sequence[Architecture] = (
     _LLAMA,
     Architecture("mistral", interleaved=True, window=_every),
+    Architecture("mixtral", hugging=tensor_names.HUGGING_MIXTRAL, interleaved=True, window=_every),
     Architecture("qwen2"),
+    Architecture("qwen2_moe", hugging=tensor_names.HUGGING_QWEN_EXPERTS, renormalized=False),
+    Architecture("qwen3_moe", hugging=tensor_names.HUGGING_QWEN_EXPERTS),
     Architecture("qwen3"),
     Architecture("phi3", gguf=tensor_names.GGUF_FUSED, window=_every),
     Architecture("gemma", activation=_GELU, gemma=True),
@@ -77,8 +82,10 @@ ROWS: Sequence[Architecture] = (
     Architecture("gpt2", hugging=tensor_names.HUGGING_GPT2, activation=_GELU),
 )  # fmt: skip
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType({row.name: row for row in ROWS})
-# Other names in config.json.
-MODEL_TYPES: Mapping[str, str] = MappingProxyType({"gemma3_text": "gemma3", "smollm": "llama"})
+# Other names in files.
+MODEL_TYPES: Mapping[str, str] = MappingProxyType(
+    {"gemma3_text": "gemma3", "smollm": "llama", "qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe"}
+)
 # Activations that files name, if they do.
 ACTIVATIONS: Mapping[str, Layer] = MappingProxyType(
     {"silu": SiLU(), "swish": SiLU(), "gelu_new": _GELU, "gelu_pytorch_tanh": _GELU, "gelu_fast": _GELU}
@@ -118,7 +125,8 @@ def decoder_of(row: Architecture, facts: ModelFacts, paths: Iterable[str], vocab
         window=windows if any(windows) else (),
         epsilon=facts.epsilon,
         activation=row.activation,
-        gated=f"{first}feed_forward.gate.weight" in held,
+        gated=f"{first}feed_forward.gate.weight" in held or bool(facts.experts),
+        experts=_experts(row, facts) if facts.experts else None,
         rms="norm.bias" not in held,
         query_bias=f"{first}attention.query.bias" in held,
         output_bias=f"{first}attention.output.bias" in held,
@@ -132,6 +140,11 @@ def decoder_of(row: Architecture, facts: ModelFacts, paths: Iterable[str], vocab
         score_cap=facts.score_cap,
         logit_cap=facts.logit_cap,
     )
+
+
+def _experts(row: Architecture, facts: ModelFacts) -> Experts:
+    hidden = facts.expert_hidden or facts.hidden
+    return Experts(facts.experts, facts.used_experts, hidden, facts.shared_hidden, facts.renormalized(row.renormalized))
 
 
 def _window(row: Architecture, facts: ModelFacts, layer: int) -> int:

@@ -6,6 +6,7 @@ from nnc.classes import dataclass
 from nnc.errors import FormatError
 from nnc.language.architectures.given_values import GivenValues
 from nnc.language.architectures.rotary_scaling import RotaryPlace, Turns, turns_of
+from nnc.language.architectures.tensor_names import MOST_EXPERTS
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 
@@ -31,6 +32,16 @@ class ModelFacts:
     score_cap: float
     logit_cap: float
     query_scalar: float
+    experts: int = 0
+    used_experts: int = 0
+    expert_hidden: int = 0
+    shared_hidden: int = 0
+    # Whether the shares of experts sum to 1, where the file says it.
+    sums_to_one: bool | None = None
+
+    def renormalized(self, usual: bool) -> bool:
+        """Whether the shares of experts that are used sum to 1."""
+        return usual if self.sums_to_one is None else self.sums_to_one
 
     def turns(self, context: int) -> Turns:
         """What scaling makes of the positions up to `context`."""
@@ -68,6 +79,13 @@ def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
         score_cap=values.number("attn_logit_softcapping", default=0.0),
         logit_cap=values.number("final_logit_softcapping", default=0.0),
         query_scalar=values.number("query_pre_attn_scalar", default=0.0),
+        experts=values.integer("num_local_experts", "num_experts", "expert_count", default=0),
+        used_experts=values.integer("num_experts_per_tok", "expert_used_count", default=0),
+        expert_hidden=values.integer("moe_intermediate_size", "expert_feed_forward_length", default=0),
+        sums_to_one=values.flag("norm_topk_prob", default=False) if values.has("norm_topk_prob") else None,
+        shared_hidden=values.integer(
+            "shared_expert_intermediate_size", "expert_shared_feed_forward_length", default=0
+        ),
     )  # fmt: skip
     _check(values.place, facts)
     return facts
@@ -91,5 +109,8 @@ def _check(place: str, facts: ModelFacts) -> None:
         raise FormatError(place, got=got, need="heads a multiple of those of keys, numbers above 0")
     if facts.rotated % 2 or facts.rotated > facts.width:
         raise FormatError(place, got=f"{facts.rotated} features that turn of {facts.width}", need="pairs within a head")
+    if facts.experts > MOST_EXPERTS or (facts.experts and not 1 <= facts.used_experts <= facts.experts):
+        got = f"{facts.used_experts} of {facts.experts} experts"
+        raise FormatError(place, got=got, need=f"1 or more of at most {MOST_EXPERTS:,}")
     if len(facts.layer_kinds) not in (0, facts.layers) or not set(facts.layer_kinds) <= {SLIDING, FULL}:
         raise FormatError(place, got="other kinds of layers", need=f"{SLIDING} or {FULL} for each")

@@ -26,6 +26,8 @@ from nnc.nn.zoo.decoder import TURNS, Decoder
 # Tables have a row per token in files and here; other matrices are [out, in] there and [in, out] here.
 TOKENS, PLACES, HEAD = "tokens.weight", "positions.weight", "head.weight"
 TABLES = (TOKENS, PLACES)
+# A matrix of one output, which GGUF files hold as a vector.
+SINGLE = ".shared_gate.weight"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +64,7 @@ class StoredTensors:
         """
         made = []
         for path, piece in self.pieces.items():
-            kind, shape = self.source.kind(piece.name), self.source.shapes[piece.name]
+            kind, shape = self.source.kind(piece.name), self._held(piece)
             if kind in PLAIN and floats and len(shape) == 2 and path != PLACES:
                 row = shape[0] if piece.transposed else shape[1]
                 kind = format_for(floats, row, table=path in (TOKENS, HEAD))
@@ -90,9 +92,16 @@ class StoredTensors:
             if held != shape:
                 raise FormatError(self.source.place, got=f"{path} {list(held)}", need=f"{list(shape)}")
 
+    def _held(self, piece: StoredPart) -> Shape:
+        """The shape of the tensor that a part is of; of experts, that of one. The vector of one output is a matrix."""
+        shape = self.source.shapes[piece.name]
+        return shape[1:] if piece.experts else shape
+
     def _shape(self, decoder: Decoder, path: str) -> Shape:
         piece = self.pieces[path]
-        shape = self.source.shapes[piece.name]
+        shape = self._held(piece)
+        if len(shape) == 1 and path.endswith(SINGLE):
+            shape = (1, *shape)
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0] if shape else 0)
         if len(shape) == 1:
             return (stop - start,)
@@ -108,12 +117,16 @@ class StoredTensors:
     def write(self, decoder: Decoder, path: str, values: Values) -> None:
         """Write a tensor where it is to lie."""
         piece = self.pieces[path]
-        shape = self.source.shapes[piece.name]
+        shape = self._held(piece)
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
+        if piece.experts:
+            start, stop = (piece.part * shape[0] + each for each in (start, stop))
         if values.dtype == np.uint8 and self.source.kind(piece.name) in FORMATS:
             values[...] = self.source.packed(piece.name, start, stop)
             return
-        if len(shape) == 1:
+        if len(shape) == 1 and path.endswith(SINGLE):
+            array = self.source.rows(piece.name, 0, 1).T
+        elif len(shape) == 1:
             array = self.source.rows(piece.name, 0, 1)[0, start:stop]
         elif piece.transposed and path not in TABLES:
             array = self.source.rows(piece.name, 0, shape[0])[:, start:stop]
@@ -132,7 +145,7 @@ class StoredTensors:
     def matrix_shape(self, decoder: Decoder, path: str) -> tuple[int, int]:
         """Inputs and outputs of the dense layer of this path; FormatError where there is none."""
         piece = self.pieces.get(f"{path}.weight")
-        shape = self.source.shapes[piece.name] if piece is not None else ()
+        shape = self._held(piece) if piece is not None else ()
         if piece is None or len(shape) != 2:
             raise FormatError(self.source.place, got=f"no matrix {path}", need="a dense layer of the network")
         start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])

@@ -7,13 +7,17 @@ rows follow from the network. `ignored` rows have no name: masks, tables of angl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nnc.classes import dataclass
+from nnc.core.values.spec import Shape
 from nnc.errors import FormatError, UsageError
 
+MOST_EXPERTS = 1024
 QKV = ("query", "key", "value")
 GATED = ("gate", "widen")
+# As many parts as the first axis of the tensor has.
+EXPERTS = ("expert",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class StoredPart:
     part: int = 0
     parts: tuple[str, ...] = ()
     transposed: bool = False
+    # The matrices [out, in] of so many experts lie one behind the other.
+    experts: int = 0
 
 
 def _blocks(prefix: str, rows: Mapping[str, str], *, transposed: bool = False) -> tuple[NameRow, ...]:
@@ -44,6 +50,17 @@ def _blocks(prefix: str, rows: Mapping[str, str], *, transposed: bool = False) -
         pattern = rf"{prefix}\.(\d+)\.{theirs}\.(weight|bias)"
         made.append(NameRow(pattern, rf"block\1.{ours}.\2", parts, transposed))
     return tuple(made)
+
+
+def _experts(prefix: str, rows: Mapping[str, str]) -> tuple[NameRow, ...]:
+    """Rows for the matrices of experts, by the numbers of block and expert."""
+    return tuple(
+        NameRow(
+            rf"(?:model\.)?layers\.(\d+)\.{prefix}\.(\d+)\.{theirs}\.weight",
+            rf"block\1.feed_forward.expert\2.{ours}.weight",
+        )
+        for theirs, ours in rows.items()
+    )
 
 
 _ENDS = (
@@ -67,9 +84,18 @@ _GGUF_BLOCK = {
     "ffn_gate": "feed_forward.gate",
     "ffn_up": "feed_forward.widen",
     "ffn_down": "feed_forward.narrow",
+    "ffn_gate_inp": "feed_forward.router",
+    "ffn_gate_shexp": "feed_forward.shared.gate",
+    "ffn_up_shexp": "feed_forward.shared.widen",
+    "ffn_down_shexp": "feed_forward.shared.narrow",
+    "ffn_gate_inp_shexp": "feed_forward.shared_gate",
     "post_ffw_norm": "feed_forward_post_norm",
 }
-GGUF = (*_ENDS, *_blocks("blk", _GGUF_BLOCK))
+_GGUF_EXPERTS = tuple(
+    NameRow(rf"blk\.(\d+)\.ffn_{theirs}_exps\.weight", rf"block\1.feed_forward.expert{{}}.{ours}.weight", EXPERTS)
+    for theirs, ours in (("gate", "gate"), ("up", "widen"), ("down", "narrow"))
+)
+GGUF = (*_ENDS, *_blocks("blk", _GGUF_BLOCK), *_GGUF_EXPERTS)
 # The gate lies in the same matrix as what it opens.
 GGUF_FUSED = (*_ENDS, *_blocks("blk", {**_GGUF_BLOCK, "ffn_up": "feed_forward.{}"}))
 
@@ -95,6 +121,23 @@ _HUGGING_BLOCK = {
     r"mlp\.down_proj": "feed_forward.narrow",
 }
 HUGGING = (*_HUGGING_ENDS, *_blocks(r"(?:model\.)?layers", _HUGGING_BLOCK))
+HUGGING_MIXTRAL = (
+    *HUGGING,
+    *_blocks(r"(?:model\.)?layers", {r"block_sparse_moe\.gate": "feed_forward.router"}),
+    *_experts(r"block_sparse_moe\.experts", {"w1": "gate", "w3": "widen", "w2": "narrow"}),
+)
+_QWEN_SHARED = {
+    r"mlp\.gate": "feed_forward.router",
+    r"mlp\.shared_expert\.gate_proj": "feed_forward.shared.gate",
+    r"mlp\.shared_expert\.up_proj": "feed_forward.shared.widen",
+    r"mlp\.shared_expert\.down_proj": "feed_forward.shared.narrow",
+    r"mlp\.shared_expert_gate": "feed_forward.shared_gate",
+}
+HUGGING_QWEN_EXPERTS = (
+    *HUGGING,
+    *_blocks(r"(?:model\.)?layers", _QWEN_SHARED),
+    *_experts(r"mlp\.experts", {"gate_proj": "gate", "up_proj": "widen", "down_proj": "narrow"}),
+)
 # Gemma 2 and 3: four norms in a block, of which this name is another one.
 _POST_NORMS = {
     "post_attention_layernorm": "attention_post_norm",
@@ -123,11 +166,11 @@ HUGGING_GPT2 = (
 )
 
 
-def pieces_of(place: str, rows: Sequence[NameRow], names: Iterable[str]) -> dict[str, StoredPart]:
+def pieces_of(place: str, rows: Sequence[NameRow], shapes: Mapping[str, Shape]) -> dict[str, StoredPart]:
     """Where each tensor of ours lies; FormatError for a name that no row knows, and for two of one name."""
     pieces: dict[str, StoredPart] = {}
-    for name in names:
-        made = _applied(rows, name)
+    for name, shape in shapes.items():
+        made = _applied(rows, name, shape)
         if made is None:
             need = "names of its architecture's tensors"
             raise FormatError(place, got=f"a tensor {name!r}", need=need, fix="convert the model again")
@@ -147,7 +190,9 @@ def module_of(rows: Sequence[NameRow], path: str) -> tuple[str, tuple[str, ...]]
     for row in rows:
         names = [row.ours.replace("{}", part) for part in row.parts] or [row.ours]
         for name in names:
-            fitting = re.escape(name).replace(r"\\1", r"(\d+)").replace(r"\\2", "weight")
+            numbers = 2 if r"expert\2" in name else 1
+            fitting = re.escape(name).replace(r"\\1", r"(\d+)")
+            fitting = fitting.replace(r"\\2", r"(\d+)" if numbers == 2 else "weight")
             matched = re.fullmatch(fitting, f"{path}.weight")
             if matched is None:
                 continue
@@ -155,11 +200,13 @@ def module_of(rows: Sequence[NameRow], path: str) -> tuple[str, tuple[str, ...]]
             for old, new in (("(?:model\\.)?", "model."), ("(?:transformer\\.)?", "transformer."), ("\\.", ".")):
                 theirs = theirs.replace(old, new)
             theirs = theirs.removesuffix(".(weight|bias)").removesuffix(".weight")
-            return theirs.replace("(\\d+)", "".join(matched.groups())), row.parts
+            for number in matched.groups():
+                theirs = theirs.replace("(\\d+)", number, 1)
+            return theirs, row.parts
     raise UsageError("adapter", got=f"{path}", need="a layer that files have a matrix for")
 
 
-def _applied(rows: Sequence[NameRow], name: str) -> dict[str, StoredPart] | None:
+def _applied(rows: Sequence[NameRow], name: str, shape: Shape) -> dict[str, StoredPart] | None:
     for row in rows:
         matched = re.fullmatch(row.pattern, name)
         if matched is None:
@@ -169,6 +216,9 @@ def _applied(rows: Sequence[NameRow], name: str) -> dict[str, StoredPart] | None
         whole = matched.expand(row.ours)
         if not row.parts:
             return {whole: StoredPart(name, transposed=row.transposed)}
+        if row.parts == EXPERTS:
+            count = min(shape[0], MOST_EXPERTS) if len(shape) == 3 else 0
+            return {whole.replace("{}", str(each)): StoredPart(name, each, experts=count) for each in range(count)}
         return {
             whole.replace("{}", part): StoredPart(name, place, row.parts, row.transposed)
             for place, part in enumerate(row.parts)

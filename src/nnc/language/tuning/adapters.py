@@ -67,7 +67,7 @@ def read_adapter(folder: Path | str, files: ModelFiles) -> Products:
     decoder = files.decoder(files.facts.context).decoder
     products: dict[str, LowRank] = {}
     for name, module in _modules(place, values).items():
-        for path, part in pieces_of(str(place), files.architecture.hugging, (f"{name}.weight",)).items():
+        for path, part in pieces_of(str(place), files.architecture.hugging, {f"{name}.weight": ()}).items():
             path = path.removesuffix(".weight")
             wanted = files.tensors.matrix_shape(decoder, path)
             start, stop = _rows_of(files, path, part, module.b.shape[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def write_merged(files: ModelFiles, products: Products, output: Path) -> None:
         if parts is None:
             return None
         shape = source.shapes[name]
-        whole = source.rows(name, 0, shape[0])
+        whole = source.rows(name, 0, prod(shape[:-1]))
         added = []
         for part, path in parts:
             product = products.get(path.removesuffix(".weight"))
@@ -138,7 +139,7 @@ def _source(files: ModelFiles, name: str, kind: str, now: Changed) -> TensorSour
         values = now(name)
         if values is None and kind == row.kind.name:
             return file.bytes(name)
-        whole = files.tensors.source.rows(name, 0, row.shape[0]) if values is None else values
+        whole = files.tensors.source.rows(name, 0, prod(row.shape[:-1])) if values is None else values
         return block_writer(kind)(whole.reshape(-1, row.shape[-1]))
 
     return TensorSource(name, row.shape, kind, read)

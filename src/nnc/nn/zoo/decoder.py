@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -33,21 +33,29 @@ from nnc.ops import (
     block_product,
     block_rows,
     broadcast_to,
+    divide,
+    equal,
     gemm,
     greater_equal,
     index_select,
     logical_and,
+    logical_or,
     multiply,
+    reduce_sum,
     reshape,
     rotary_angles,
     rotary_embedding,
     scaled_dot_product_attention,
+    sigmoid,
+    slice_axis,
     softmax,
     subtract,
     tanh,
+    top_k,
     transpose,
     where,
 )
+from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.generate import arange_like
 
 # The name of the shares that angles are multiplied with.
@@ -71,6 +79,26 @@ class Rotary:
 
 @checked
 @dataclass(frozen=True, slots=True)
+class Experts:
+    """y = sum over the `used` experts e of the largest p_e of p_e · feed_forward_e(x), p = softmax(router(x)).
+
+    There are `count` of them, `hidden` wide each. Where `renormalized`, the p of those that are used sum to 1. With
+    `shared` > 0, an expert so wide is always used: σ(shared_gate(x)) · feed_forward(x).
+    """
+
+    count: Count
+    used: Count
+    hidden: Count
+    shared: Size = 0
+    renormalized: bool = True
+
+    def __post_init__(self) -> None:
+        if self.used > self.count:
+            raise AttributeValueError("Experts", got=f"{self.used} of {self.count} used", need="at most all")
+
+
+@checked
+@dataclass(frozen=True, slots=True)
 class Decoder(MultiLayer):
     """Tokens[batch, t] to logits[batch, t, vocabulary], or to y[batch, t, features] before the `head`.
 
@@ -79,6 +107,7 @@ class Decoder(MultiLayer):
 
     A head has `width` features (features / heads where that is 0). Layer i sees `window[i]` tokens, itself
     among them, 0 for all; layers with a window turn by `local`, where that is given. `steps` > 0: places are learned.
+    `experts` stand in the place of each feed_forward; all of them are computed, as routes differ by token.
     Scores are `scale` · q · k (1 / √width when 0) and with a cap `c` c · tanh(scores / c), the `score_cap` of attention
     and the `logit_cap` of the head. Weights in `packed`, by path, are rows of bytes in
     a block format, and not trained.
@@ -112,6 +141,7 @@ class Decoder(MultiLayer):
     score_cap: Rate = 0.0
     logit_cap: Rate = 0.0
     packed: tuple[tuple[str, str], ...] = ()
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         if self.heads % (self.key_value_heads or self.heads):
@@ -205,17 +235,34 @@ class Decoder(MultiLayer):
         for name in ("attention", "feed_forward"):
             y = self._norm(scope.inside(f"{name}_norm"), x)
             inside = scope.inside(name)
-            y = self._attention(inside, y, window, starts) if name == "attention" else self._feed_forward(inside, y)
+            y = self._attention(inside, y, window, starts) if name == "attention" else self._widened(inside, y)
             if self.post_norm:
                 y = self._norm(scope.inside(f"{name}_post_norm"), y)
             x = add(x, y)
         return x
 
-    def _feed_forward(self, scope: Scope[T], x: T) -> T:
+    def _widened(self, scope: Scope[T], x: T) -> T:
+        """A feed_forward, or those of experts by their shares."""
+        experts = self.experts
+        if experts is None:
+            return self._feed_forward(scope, x, self.hidden)
+        shares = _shares(self._dense(scope.inside("router"), x, experts.count, False), experts)
+        parts = []
+        for number in range(experts.count):
+            own = self._feed_forward(scope.inside(f"expert{number}"), x, experts.hidden)
+            share = slice_axis(shares, x.spec.rank - 1, number, number + 1)
+            parts.append(multiply(own, broadcast_to(share, own.shape)))
+        if experts.shared:
+            own = self._feed_forward(scope.inside("shared"), x, experts.shared)
+            gate = sigmoid(self._dense(scope.inside("shared_gate"), x, 1, False))
+            parts.append(multiply(own, broadcast_to(gate, own.shape)))
+        return reduce(add, parts)
+
+    def _feed_forward(self, scope: Scope[T], x: T, hidden: int) -> T:
         bias = self.feed_forward_bias
-        wide = self._dense(scope.inside("widen"), x, self.hidden, bias)
+        wide = self._dense(scope.inside("widen"), x, hidden, bias)
         if self.gated:
-            gate = self._dense(scope.inside("gate"), x, self.hidden, bias)
+            gate = self._dense(scope.inside("gate"), x, hidden, bias)
             wide = multiply(self.activation.build(scope, gate), wide)
         else:
             wide = self.activation.build(scope, wide)
@@ -255,6 +302,22 @@ class Decoder(MultiLayer):
         if self.score_cap and seen is not None:
             return _capped_attention(q, k, v, seen, scale, self.score_cap)
         return scaled_dot_product_attention(q, k, v, seen, scale=scale, causal=seen is None)
+
+
+def _shares(scores: T, experts: Experts) -> T:
+    """softmax(scores) of the experts that are used, 0 of all others."""
+    whole = softmax(scores)
+    _, chosen = top_k(whole, experts.used)
+    numbers = broadcast_rows(arange_like(chosen, experts.count, dtype=chosen.spec.dtype), whole)
+    last = whole.spec.rank - 1
+    hits = [
+        equal(broadcast_to(slice_axis(chosen, last, place, place + 1), whole.shape), numbers)
+        for place in range(experts.used)
+    ]
+    shares = where(reduce(logical_or, hits), whole, scalar_like(whole, 0.0))
+    if not experts.renormalized:
+        return shares
+    return divide(shares, broadcast_to(reduce_sum(shares, -1, keepdims=True), shares.shape))
 
 
 def _columns(starts: T) -> T:
