@@ -1,4 +1,4 @@
-"""Writes tests/language/architectures/logits.json: logits of transformers for small networks of drawn weights.
+"""Writes logits.json and encodings.json of tests/language/architectures, of small networks, by transformers.
 
 python benchmarks/transformers_logits.py    needs torch and transformers
 """
@@ -57,6 +57,18 @@ CASES = {
     "qwen3_moe": ("Qwen3MoeConfig", {**USUAL, **QWEN, "head_dim": 8, "norm_topk_prob": True}),
 }  # fmt: skip
 
+ENCODER = {key: value for key, value in USUAL.items() if key not in ("num_key_value_heads", "bos_token_id")}
+DISTIL = {
+    "vocab_size": 48, "dim": 16, "hidden_dim": 24, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}  # fmt: skip
+ENCODERS = {
+    "bert": ("BertConfig", ENCODER),
+    "roberta": ("RobertaConfig", {**ENCODER, "pad_token_id": 1, "hidden_act": "gelu_new"}),
+    "xlm-roberta": ("XLMRobertaConfig", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}),
+    "distilbert": ("DistilBertConfig", DISTIL),
+}
+
 
 def main() -> None:
     """Write the file."""
@@ -82,7 +94,33 @@ def main() -> None:
         held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
         rows = [[round(float(value), 9) for value in row[:6]] for row in logits[[0, 5, 11]]]
         cases[name] = {"config": held, "shapes": shapes, "largest": float(np.abs(logits).max()), "logits": rows}
-    place = Path(__file__).parents[1] / "tests/language/architectures/logits.json"
+    write("logits.json", cases)
+    write("encodings.json", {name: encoding(*case) for name, case in ENCODERS.items()})
+
+
+def encoding(kind: str, options: dict[str, object]) -> dict[str, object]:
+    """What an encoder gives for tokens, in the middle of a batch that is filled up."""
+    config = getattr(transformers, kind)(**options, attn_implementation="eager")
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModel.from_config(config).save_pretrained(folder)
+        stored = load_file(f"{folder}/model.safetensors")
+        generator = np.random.default_rng(0)
+        shapes = {path: list(stored[path].shape) for path in sorted(stored)}
+        drawn = {
+            path: torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
+            for path, shape in shapes.items()
+        }
+        save_file(drawn, f"{folder}/model.safetensors", {"format": "pt"})
+        model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    hidden = model(torch.tensor([TOKENS])).last_hidden_state[0].detach().numpy()
+    held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
+    rows = [[round(float(value), 9) for value in row[:6]] for row in hidden[[0, 5, 11]]]
+    return {"config": held, "shapes": shapes, "largest": float(np.abs(hidden).max()), "logits": rows}
+
+
+def write(name: str, cases: dict[str, dict[str, object]]) -> None:
+    """A case on each line."""
+    place = Path(__file__).parents[1] / "tests/language/architectures" / name
     lines = [f"{json.dumps(name)}: {json.dumps(case)}" for name, case in cases.items()]
     place.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 

@@ -15,6 +15,7 @@ import nnc
 from nnc.core.values.blocks import FORMATS, quantize
 from nnc.language.gguf import MetadataValue, TensorSource, write_gguf
 
+ENCODERS = ("bert", "roberta", "xlm-roberta", "distilbert")
 TOKENS = np.array([[3, 17, 5, 44, 40, 41, 42, 8, 9, 10, 11, 27]], np.int32)
 # The rows and columns of logits that are kept.
 ROWS, COLUMNS = [0, 5, 11], 6
@@ -55,8 +56,14 @@ MERGES = ("h e", "l l", "he ll", "Ġ t", "Ġt he", "o Ġ", "i n", "Ġ Ġ")
 @cache
 def cases() -> dict[str, dict[str, Any]]:
     """Configurations, shapes of tensors and some logits, by name (benchmarks/transformers_logits.py)."""
-    held: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "architectures" / "logits.json").read_text())
-    return held
+    place = Path(__file__).parent / "architectures"
+    held: dict[str, dict[str, Any]] = json.loads((place / "logits.json").read_text())
+    return held | json.loads((place / "encodings.json").read_text())
+
+
+def decoders() -> list[str]:
+    """The cases that write texts."""
+    return [name for name in cases() if name not in ENCODERS]
 
 
 def weights(name: str) -> dict[str, NDArray[np.float32]]:

@@ -9,6 +9,7 @@ constraints/       answers that follow a grammar
 tuning/            fine-tuning within a limit, adapters, merged models
 statement.py       the bytes of all that, before anything is read
 language_model.py  load: text in, text out
+text_vectors.py    vectors of texts
 text_stream.py     an answer in pieces, and why it ended
 serving/           a model behind HTTP
 conversation.py    a chat that reads each message once
@@ -20,10 +21,11 @@ from nnc.core.running.late_names import late_names
 
 if TYPE_CHECKING:
     from nnc.language.conversation import Conversation
-    from nnc.language.language_model import LanguageModel, embed, load
+    from nnc.language.language_model import LanguageModel, load
     from nnc.language.requantize import quantize
     from nnc.language.serving.application import application
     from nnc.language.statement import memory
+    from nnc.language.text_vectors import embed
     from nnc.language.tuning.fine_tuning import FineTuning
     from nnc.language.tuning.merging import merge
 
@@ -32,7 +34,8 @@ _HOMES = {
     "Conversation": "conversation",
     "FineTuning": "tuning.fine_tuning",
     "merge": "tuning.merging",
-    **dict.fromkeys(("LanguageModel", "embed", "load"), "language_model"),
+    **dict.fromkeys(("LanguageModel", "load"), "language_model"),
+    "embed": "text_vectors",
     "application": "serving.application",
     "memory": "statement",
     "quantize": "requantize",

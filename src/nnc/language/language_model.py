@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import cast, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
 from nnc.errors import ArgumentError, DataError, UsageError
@@ -251,22 +248,3 @@ def _ready(files: ModelFiles, model: Model, quantize: QuantizationMode | None) -
         raise UsageError("load", got=got, need="a file of floats", fix="nnc quantize writes other formats")
     model.tensors()
     return model
-
-
-@checked
-def embed(path: Path | str, texts: Sequence[str], *, context: Size = 0, backend: str = "") -> NDArray[np.float32]:
-    """A vector [features] of length 1 for each text: the mean of what its tokens are behind the last norm."""
-    files = open_files(path)
-    tokenizer = text_tokenizer(files)
-    most = context_of(files, context)
-    model = files.model(most, head=False)
-    model.backend = backend
-    return np.stack([_vector(model, tokenizer.encode(text), most) for text in texts])
-
-
-def _vector(model: Model, tokens: list[int], most: int) -> NDArray[np.float32]:
-    if not 1 <= len(tokens) <= most:
-        raise DataError("embed", got=f"a text of {len(tokens)} tokens", need=f"1 to {most}, the context")
-    hidden = cast("NDArray[np.float32]", model.predict(np.array([tokens], np.int32)))[0]
-    mean = hidden.mean(0)
-    return np.asarray(mean / max(float(np.linalg.norm(mean)), 1e-12), np.float32)

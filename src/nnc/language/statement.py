@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nnc.arguments import Count, Size, checked
 from nnc.errors import UsageError
-from nnc.language.architectures import ModelFiles, open_files
+from nnc.language.architectures import EncoderFiles, ModelFiles, open_files
 from nnc.nn.steps.model_memory import ModelMemory
 
 # Positions unless others are asked for: files name up to a million, whose caches nobody expects.
@@ -21,7 +21,7 @@ def memory(path: Path | str, *, context: Size = 0, batch: Count = 1) -> ModelMem
     return files.model(length).memory(batch, "generate", length)
 
 
-def context_of(files: ModelFiles, asked: int) -> int:
+def context_of(files: ModelFiles | EncoderFiles, asked: int) -> int:
     """The positions that a model is opened with; UsageError for more than its file names."""
     most = files.facts.context
     if asked > most:

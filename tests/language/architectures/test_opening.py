@@ -13,6 +13,7 @@ from tests.language.small_models import (
     ROWS,
     TOKENS,
     cases,
+    decoders,
     gguf_parts,
     weights,
     write_folder,
@@ -35,7 +36,7 @@ def logits(place: Path) -> np.ndarray:
     return np.asarray(model.predict(TOKENS)[0])[ROWS, :COLUMNS]
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", decoders())
 def test_a_folder_gives_the_logits_of_transformers(name: str, tmp_path: Path) -> None:
     case = cases()[name]
     error = np.abs(logits(write_folder(tmp_path / "model", name)) - np.array(case["logits"])).max()

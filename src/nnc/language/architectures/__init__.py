@@ -4,6 +4,7 @@ given_values.py    numbers and texts of a config.json or of GGUF's metadata
 facts.py           those that all architectures have
 rotary_scaling.py  positions beyond those of training
 tensor_names.py    names of tensors in files
+encoder_rows.py    encoders of texts
 architecture_rows.py a row per architecture, and the network that it makes
 block_formats.py   which blocks a matrix gets
 low_rank.py        products beside matrices
@@ -13,6 +14,6 @@ opening.py         a file or folder opened
 """
 
 from nnc.language.architectures.architecture_rows import ARCHITECTURES, Architecture
-from nnc.language.architectures.opening import ModelFiles, open_files
+from nnc.language.architectures.opening import EncoderFiles, ModelFiles, open_encoder, open_files
 
-__all__ = ["ARCHITECTURES", "Architecture", "ModelFiles", "open_files"]
+__all__ = ["ARCHITECTURES", "Architecture", "EncoderFiles", "ModelFiles", "open_encoder", "open_files"]

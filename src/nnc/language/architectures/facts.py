@@ -50,7 +50,7 @@ class ModelFacts:
 
 def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
     """The numbers; FormatError where one is missing or cannot be."""
-    features, heads = values.integer("hidden_size", "n_embd", "embedding_length"), _heads(values)
+    features, heads = values.integer("hidden_size", "n_embd", "dim", "embedding_length"), _heads(values)
     if not features or not heads or (features % heads and not values.has("head_dim", "attention.key_length")):
         raise FormatError(values.place, got=f"{features} features, {heads} heads", need="a width of heads")
     width = values.integer("head_dim", "attention.key_length", default=features // heads)
@@ -60,10 +60,12 @@ def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
     local = scaling.inside(SLIDING)
     facts = ModelFacts(
         features=features,
-        layers=values.integer("num_hidden_layers", "n_layer", "block_count"),
+        layers=values.integer("num_hidden_layers", "n_layer", "n_layers", "block_count"),
         heads=heads,
         key_value_heads=values.integer("num_key_value_heads", "attention.head_count_kv", default=heads),
-        hidden=values.integer("intermediate_size", "n_inner", "feed_forward_length", default=4 * features),
+        hidden=values.integer(
+            "intermediate_size", "n_inner", "hidden_dim", "feed_forward_length", default=4 * features
+        ),
         width=width,
         epsilon=values.number(
             "rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon",
@@ -96,7 +98,7 @@ def _local_base(values: GivenValues) -> float:
 
 
 def _heads(values: GivenValues) -> int:
-    return values.integer("num_attention_heads", "n_head", "attention.head_count")
+    return values.integer("num_attention_heads", "n_head", "n_heads", "attention.head_count")
 
 
 def _check(place: str, facts: ModelFacts) -> None:

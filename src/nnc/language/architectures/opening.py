@@ -10,22 +10,27 @@ import numpy as np
 
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import read_file
-from nnc.core.values.dtype import I32
-from nnc.errors import FormatError
+from nnc.core.values.dtype import BOOL, I32
+from nnc.errors import FormatError, UsageError
 from nnc.language.architectures.architecture_rows import Architecture, architecture_of, decoder_of
+from nnc.language.architectures.encoder_rows import ENCODERS, encoder_of
 from nnc.language.architectures.facts import ModelFacts, facts_of
 from nnc.language.architectures.given_values import GivenValues
 from nnc.language.architectures.low_rank import AdaptedDecoder, Products
-from nnc.language.architectures.stored import StoredDecoder, StoredTensors
+from nnc.language.architectures.stored import StoredDecoder, StoredEncoder, StoredTensors
 from nnc.language.architectures.tensor_names import pieces_of
 from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSource, WeightSource
 from nnc.language.gguf import GgufFile, read_gguf
-from nnc.nn.layers.layer import UpTo
+from nnc.nn.layers.layer import Input, UpTo
 from nnc.nn.model.model import Model
 from nnc.nn.state.tensor_files import stored_tensors
+from nnc.nn.zoo.encoder import TextEncoder
 
 CONFIG = "config.json"
 MOST_CONFIG_BYTES = 1 << 22
+# What stands for a text: the mean over its tokens, or the first of them.
+MEAN, FIRST = "mean", "cls"
+POOLINGS = {"pooling_mode_mean_tokens": MEAN, "pooling_mode_cls_token": FIRST}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +79,67 @@ class ModelFiles:
         return model
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EncoderFiles:
+    """An encoder of texts, and the folder that it is of. `pooling` says what of the tokens stands for their text."""
+
+    place: Path
+    facts: ModelFacts
+    encoder: TextEncoder
+    tensors: StoredTensors
+    pooling: str
+    gguf: GgufFile | None = None
+
+    def model(self, context: int) -> Model:
+        """Tokens and which of them are there, up to `context` of them, to the features of each."""
+        rows = Input((UpTo(context),), I32), Input((UpTo(context),), BOOL)
+        model = Model(StoredEncoder(self.encoder, self.tensors), rows)
+        self.tensors.check(self.encoder, model.specs)
+        return model
+
+
+def open_encoder(path: Path | str) -> EncoderFiles | None:
+    """The encoder in a folder, a sentence-transformers one too; None where its model is of another kind."""
+    place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    if place.suffix == ".gguf" or not (folder / CONFIG).is_file():
+        return None
+    values = GivenValues(str(folder / CONFIG), read_json(folder / CONFIG))
+    row = ENCODERS.get(values.text("model_type"))
+    if row is None:
+        return None
+    facts = facts_of(values, GivenValues(values.place, {}))
+    source = SafetensorsSource(str(folder), stored_tensors(folder, mapped=True))
+    tensors = StoredTensors(source, pieces_of(str(folder), row.hugging, source.shapes))
+    shapes = {path: source.shapes[piece.name] for path, piece in tensors.pieces.items()}
+    encoder = encoder_of(row, values, facts, shapes)
+    tensors.check_blocks(facts.layers)
+    encoder = replace(encoder, packed=tensors.packed())
+    return EncoderFiles(folder, replace(facts, context=encoder.steps), encoder, tensors, _pooling(folder))
+
+
+def _pooling(folder: Path) -> str:
+    """How sentence-transformers makes a vector of those of tokens; FormatError for a way that is not known."""
+    modules = folder / "modules.json"
+    if modules.is_file():
+        named = read_file(modules, "modules.json", MOST_CONFIG_BYTES).decode(errors="replace")
+        if '.Dense"' in named:
+            raise FormatError(str(modules), got="a dense layer behind the encoder", need="pooling and a norm alone")
+    place = folder / "1_Pooling" / CONFIG
+    if not place.is_file():
+        return MEAN
+    values = GivenValues(str(place), read_json(place))
+    chosen = [
+        name
+        for name, kind in POOLINGS.items()
+        if values.flag(name, default=False) or values.held.get("pooling_mode") == kind
+    ]
+    others = [name for name in values.held if name.startswith("pooling_mode_") and name not in POOLINGS]
+    if len(chosen) != 1 or any(values.held[name] is True for name in others):
+        raise FormatError(str(place), got="another pooling", need=f"one of {', '.join(POOLINGS)}")
+    return POOLINGS[chosen[0]]
+
+
 def open_files(path: Path | str, *, mapped: bool = False) -> ModelFiles:
     """What is in a GGUF file, or in the folder of a config.json and safetensors (or either of these files)."""
     place = Path(path)
@@ -117,7 +183,11 @@ def _factors(source: WeightSource, name: str, key: str) -> dict[str, object]:
 def _folder(folder: Path) -> ModelFiles:
     held = read_json(folder / CONFIG)
     values = GivenValues(str(folder / CONFIG), held)
-    row = replace(architecture_of(values.place, values.text("model_type")), interleaved=False)
+    kind = values.text("model_type")
+    if kind in ENCODERS:
+        need, fix = "a decoder, which writes texts", "nnc embed, or nnc.language.embed"
+        raise UsageError(values.place, got=f"{kind}, an encoder of texts", need=need, fix=fix)
+    row = replace(architecture_of(values.place, kind), interleaved=False)
     scaling = values.inside("rope_parameters", "rope_scaling")
     if not scaling.has("original_max_position_embeddings") and values.has("original_max_position_embeddings"):
         own = {**scaling.held, "original_max_position_embeddings": held["original_max_position_embeddings"]}

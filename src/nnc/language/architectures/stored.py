@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -22,12 +23,42 @@ from nnc.language.architectures.weight_sources import PLAIN, WeightSource
 from nnc.nn.layers.initializers import Values
 from nnc.nn.layers.layer import MultiLayer, ParameterSpec, Scope, T
 from nnc.nn.zoo.decoder import TURNS, Decoder
+from nnc.nn.zoo.encoder import TextEncoder
 
 # Tables have a row per token in files and here; other matrices are [out, in] there and [in, out] here.
-TOKENS, PLACES, HEAD = "tokens.weight", "positions.weight", "head.weight"
-TABLES = (TOKENS, PLACES)
+TOKENS, PLACES, TYPES, HEAD = "tokens.weight", "positions.weight", "types.weight", "head.weight"
+TABLES = (TOKENS, PLACES, TYPES)
 # A matrix of one output, which GGUF files hold as a vector.
 SINGLE = ".shared_gate.weight"
+
+
+class StoredNetwork(Protocol):
+    """What says how the parts of a tensor lie in it, and which matrices are in blocks."""
+
+    @property
+    def packed(self) -> tuple[tuple[str, str], ...]:
+        """Formats by path."""
+        ...
+
+    @property
+    def heads(self) -> int:
+        """Heads of queries."""
+        ...
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and values; as many as of queries when 0."""
+        ...
+
+    @property
+    def head_width(self) -> int:
+        """Features of a head."""
+        ...
+
+    @property
+    def hidden(self) -> int:
+        """Inner features of a feed_forward."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +96,7 @@ class StoredTensors:
         made = []
         for path, piece in self.pieces.items():
             kind, shape = self.source.kind(piece.name), self._held(piece)
-            if kind in PLAIN and floats and len(shape) == 2 and path != PLACES:
+            if kind in PLAIN and floats and len(shape) == 2 and path not in (PLACES, TYPES):
                 row = shape[0] if piece.transposed else shape[1]
                 kind = format_for(floats, row, table=path in (TOKENS, HEAD))
             elif piece.transposed:
@@ -74,7 +105,7 @@ class StoredTensors:
                 made.append((path, kind))
         return tuple(made)
 
-    def check(self, decoder: Decoder, specs: Mapping[str, ParameterSpec]) -> None:
+    def check(self, decoder: StoredNetwork, specs: Mapping[str, ParameterSpec]) -> None:
         """FormatError unless the file holds the tensors of the network, each of its shape, and no others."""
         own = (TURNS, "lora_a", "lora_b")
         needed = {path: row.spec.shape for path, row in specs.items() if path.rpartition(".")[2] not in own}
@@ -97,7 +128,7 @@ class StoredTensors:
         shape = self.source.shapes[piece.name]
         return shape[1:] if piece.experts else shape
 
-    def _shape(self, decoder: Decoder, path: str) -> Shape:
+    def _shape(self, decoder: StoredNetwork, path: str) -> Shape:
         piece = self.pieces[path]
         shape = self._held(piece)
         if len(shape) == 1 and path.endswith(SINGLE):
@@ -114,7 +145,7 @@ class StoredTensors:
             return (stop - start, shape[1])
         return (shape[0] if piece.transposed else shape[1], stop - start)
 
-    def write(self, decoder: Decoder, path: str, values: Values) -> None:
+    def write(self, decoder: StoredNetwork, path: str, values: Values) -> None:
         """Write a tensor where it is to lie."""
         piece = self.pieces[path]
         shape = self._held(piece)
@@ -142,7 +173,7 @@ class StoredTensors:
         raised = self.raised and path.endswith("norm.weight")
         values[...] = array + np.float32(1) if raised else array
 
-    def matrix_shape(self, decoder: Decoder, path: str) -> tuple[int, int]:
+    def matrix_shape(self, decoder: StoredNetwork, path: str) -> tuple[int, int]:
         """Inputs and outputs of the dense layer of this path; FormatError where there is none."""
         piece = self.pieces.get(f"{path}.weight")
         shape = self._held(piece) if piece is not None else ()
@@ -152,7 +183,7 @@ class StoredTensors:
         return (shape[0] if piece.transposed else shape[1], stop - start)
 
 
-def _span(decoder: Decoder, piece: StoredPart, count: int) -> tuple[int, int]:
+def _span(decoder: StoredNetwork, piece: StoredPart, count: int) -> tuple[int, int]:
     """The outputs of a part, of `count` there are."""
     if not piece.parts:
         return 0, count
@@ -172,14 +203,34 @@ class StoredDecoder(MultiLayer):
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to tokens, and to starts where they are packed."""
-        resolve = scope.resolve
+        return self.decoder.build_many(_begun(scope, self.tensors, self.decoder), inputs)
 
-        def begun(parameter: ParameterSpec) -> T:
-            if parameter.path not in self.tensors.pieces:
-                return resolve(parameter)
-            return resolve(replace(parameter, initializer=partial(self._read, parameter.path)))
 
-        return self.decoder.build_many(replace(scope, resolve=begun), inputs)
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredEncoder(MultiLayer):
+    """An encoder whose tensors begin as a folder has them."""
 
-    def _read(self, path: str, generator: np.random.Generator, values: Values) -> None:
-        self.tensors.write(self.decoder, path, values)
+    encoder: TextEncoder
+    tensors: StoredTensors = field(repr=False)
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to tokens, and to which of them are there."""
+        return self.encoder.build_many(_begun(scope, self.tensors, self.encoder), inputs)
+
+
+def _begun(scope: Scope[T], tensors: StoredTensors, network: StoredNetwork) -> Scope[T]:
+    """The scope, in which a tensor that is stored begins with what it is there."""
+    resolve = scope.resolve
+
+    def begun(parameter: ParameterSpec) -> T:
+        if parameter.path not in tensors.pieces:
+            return resolve(parameter)
+        return resolve(replace(parameter, initializer=partial(_read, tensors, network, parameter.path)))
+
+    return replace(scope, resolve=begun)
+
+
+def _read(
+    tensors: StoredTensors, network: StoredNetwork, path: str, generator: np.random.Generator, values: Values
+) -> None:
+    tensors.write(network, path, values)

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer as Encoder
 from nnc.arguments import checked
 from nnc.core.precautions.reading import read_file
 from nnc.errors import DataError, FormatError, UsageError
-from nnc.language.architectures import ModelFiles
+from nnc.language.architectures import EncoderFiles, ModelFiles
 from nnc.language.architectures.opening import read_json
 from nnc.language.gguf import GgufFile
 from nnc.language.text.chat_template import ChatTemplate, Message
@@ -66,17 +66,18 @@ class TextTokenizer:
     @checked
     def places(self, text: str, *, start: bool = True) -> list[tuple[int, int, int]]:
         """The tokens of `encode`, each with the places of the text between which its characters lie."""
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:
-            raise DataError("encode", got="half of a surrogate pair", need="text of Unicode") from None
-        if size > MOST_TEXT_BYTES:
-            raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
+        check_text(text)
         made = self.encoder.encode(text, add_special_tokens=False)
         tokens = [(int(token), *place) for token, place in zip(made.ids, made.offsets, strict=True)]
         if start and self._prefixed and self.start is not None and (not tokens or tokens[0][0] != self.start):
             return [(self.start, 0, 0), *tokens]
         return tokens
+
+    @checked
+    def encode_whole(self, text: str) -> list[int]:
+        """The tokens of a text as an encoder reads it: with those that stand before and behind it."""
+        check_text(text)
+        return [int(token) for token in self.encoder.encode(text, add_special_tokens=True).ids]
 
     @checked
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
@@ -98,7 +99,17 @@ class TextTokenizer:
         return self.encode(self.template.text(messages, answer=answer))
 
 
-def text_tokenizer(files: ModelFiles) -> TextTokenizer:
+def check_text(text: str) -> None:
+    """DataError for what is no text of Unicode, and for one that is too long."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise DataError("encode", got="half of a surrogate pair", need="text of Unicode") from None
+    if size > MOST_TEXT_BYTES:
+        raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
+
+
+def text_tokenizer(files: ModelFiles | EncoderFiles) -> TextTokenizer:
     """The tokenizer of a model's files; FormatError where they have none."""
     return _of_gguf(files.gguf) if files.gguf is not None else _of_folder(files.place)
 
