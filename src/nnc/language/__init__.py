@@ -4,7 +4,8 @@ gguf/              the file format of llama.cpp, read and written
 architectures/     what files say of a network becomes a decoder
 text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
-requantize.py      a GGUF file in another format
+folder_conversion.py a folder as the parts of a GGUF file
+requantize.py      a GGUF file, or a folder, in another format
 constraints/       answers that follow a grammar
 tuning/            fine-tuning within a limit, adapters, merged models
 statement.py       the bytes of all that, before anything is read

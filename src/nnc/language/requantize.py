@@ -1,10 +1,11 @@
-"""A GGUF file with its matrices in another format, tensor by tensor, so that one of them is in memory at a time."""
+"""A language model as a GGUF file with its matrices in a format, tensor by tensor: one is in memory at a time."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from types import MappingProxyType
@@ -17,9 +18,12 @@ from nnc.classes import dataclass
 from nnc.core.values import blocks
 from nnc.core.values.blocks import FORMATS
 from nnc.errors import UsageError
+from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.architectures.block_formats import format_for
 from nnc.language.architectures.weight_sources import PLAIN, GgufSource
+from nnc.language.folder_conversion import converted_tensors, gguf_metadata
 from nnc.language.gguf import MetadataValue, TensorRow, TensorSource, ValueKind, read_gguf, write_gguf
+from nnc.language.gguf.file_format import Plain
 
 # Tables of tokens and heads give all scores: they keep more bits than the rest, as in llama.cpp's mixtures.
 TABLES = ("token_embd.weight", "output.weight")
@@ -42,6 +46,11 @@ class Requantized:
     squares: float = 0.0
     errors: float = 0.0
 
+    def measure(self, values: NDArray[np.float32], now: NDArray[np.float32]) -> None:
+        """Count weights and what became of them."""
+        self.squares += float(np.square(values, dtype=np.float64).sum())
+        self.errors += float(np.square(now - values, dtype=np.float64).sum())
+
     @property
     def error(self) -> float:
         """The relative error of all weights that changed."""
@@ -50,19 +59,46 @@ class Requantized:
 
 @checked
 def quantize(path: Path | str, to: str, output: Path | str) -> Requantized:
-    """Write the file with its matrices in the format `to`; vectors stay as they are, and so do metadata and tokenizer.
+    """Write a GGUF file with its matrices in the format `to`; vectors, metadata and tokenizer stay as they are.
 
-    Rows that are no whole blocks of it have a format of blocks of 32, tables of tokens and heads one of 6 or 8 bits.
+    The folder of a model becomes a GGUF file with its tokenizer. Rows that are no whole blocks of the format have one
+    of blocks of 32, tables of tokens and heads one of 6 or 8 bits.
     """
     if to not in FILE_TYPES:
         raise UsageError("quantize", got=f"to {to!r}", need=f"one of {', '.join(FILE_TYPES)}")
-    file = read_gguf(path)
-    source, report = GgufSource(file), Requantized()
-    sources = [_source(source, row, _format_of(row, to), report) for row in file.tensors.values()]
+    place, report = Path(path), Requantized()
+    if place.suffix == ".gguf":
+        file = read_gguf(place)
+        source = GgufSource(file)
+        metadata: Mapping[str, MetadataValue | Plain] = file.metadata
+        sources = [_source(source, row, _format_of(row, to), report) for row in file.tensors.values()]
+    else:
+        files = open_files(place)
+        metadata, sources = gguf_metadata(files), _of_folder(files, to, report)
     kind = MetadataValue(ValueKind.U32, FILE_TYPES[to])
-    write_gguf(output, {**file.metadata, "general.file_type": kind}, sources)
+    write_gguf(output, {**metadata, "general.file_type": kind}, sources)
     report.nbytes = Path(output).stat().st_size
     return report
+
+
+def _of_folder(files: ModelFiles, to: str, report: Requantized) -> list[TensorSource]:
+    """The tensors of a folder; vectors, routers and learned places in f32."""
+    sources = []
+    for name, (shape, read) in converted_tensors(files).items():
+        plain = len(shape) < 2 or name.startswith("position_embd") or "ffn_gate_inp" in name
+        form = "f32" if plain else format_for(to, shape[-1], table=name in TABLES)
+        report.formats[form] += 1
+        sources.append(TensorSource(name, shape, form, partial(_encoded, read, form, report)))
+    return sources
+
+
+def _encoded(read: Callable[[], NDArray[np.float32]], to: str, report: Requantized) -> NDArray[np.uint8]:
+    values = read()
+    rows = values.reshape(-1, values.shape[-1])
+    write, back = _ways(to)
+    data = write(rows)
+    report.measure(rows, back(data))
+    return data
 
 
 def _format_of(row: TensorRow, to: str) -> str:
@@ -86,8 +122,7 @@ def _converted(source: GgufSource, row: TensorRow, to: str, report: Requantized)
     for start in range(0, len(data), step):
         values = source.values(row.name, data[start : start + step])
         parts.append(write(values))
-        report.squares += float(np.square(values, dtype=np.float64).sum())
-        report.errors += float(np.square(read(parts[-1]) - values, dtype=np.float64).sum())
+        report.measure(values, read(parts[-1]))
     return np.concatenate(parts)
 
 

@@ -11,8 +11,9 @@ import typer
 from nnc import language
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, count, output, table, write_json
+from nnc.errors import UsageError
 
-Source = Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A GGUF file.")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or a folder of Hugging Face.")]
 To = Annotated[str, typer.Option(metavar="FORMAT", help="q8_0 q4_0 q4_1 q5_0 q5_1 q2_k … q6_k, f16 or f32.")]
 Target = Annotated[Path, typer.Option("--output", metavar="OUT.gguf", help="The file to write.")]
 
@@ -22,7 +23,11 @@ def quantize(model: Source, to: To, target: Target, json: AsJson = False) -> int
 
     nnc quantize model.gguf --to q4_k --output smaller.gguf
     """
-    report = language.quantize(model, to, target)
+    try:
+        report = language.quantize(model, to, target)
+    except ImportError as error:
+        fix = "pip install 'nnc[language]'"
+        raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None
     if json:
         formats: dict[str, Json] = dict(report.formats)
         write_json({"output": str(target), "bytes": report.nbytes, "formats": formats, "error": report.error})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nnc.classes import dataclass
 from nnc.errors import FormatError
 from nnc.language.architectures.given_values import GivenValues
@@ -81,16 +83,24 @@ def facts_of(values: GivenValues, scaling: GivenValues) -> ModelFacts:
         score_cap=values.number("attn_logit_softcapping", default=0.0),
         logit_cap=values.number("final_logit_softcapping", default=0.0),
         query_scalar=values.number("query_pre_attn_scalar", default=0.0),
-        experts=values.integer("num_local_experts", "num_experts", "expert_count", default=0),
-        used_experts=values.integer("num_experts_per_tok", "expert_used_count", default=0),
-        expert_hidden=values.integer("moe_intermediate_size", "expert_feed_forward_length", default=0),
-        sums_to_one=values.flag("norm_topk_prob", default=False) if values.has("norm_topk_prob") else None,
-        shared_hidden=values.integer(
-            "shared_expert_intermediate_size", "expert_shared_feed_forward_length", default=0
-        ),
+        **_expert_numbers(values),
     )  # fmt: skip
     _check(values.place, facts)
     return facts
+
+
+def _expert_numbers(values: GivenValues) -> dict[str, Any]:
+    """What is said of experts, by the name of the fact."""
+    sums_to_one = values.flag("norm_topk_prob", default=False) if values.has("norm_topk_prob") else None
+    return {
+        "experts": values.integer("num_local_experts", "num_experts", "expert_count", default=0),
+        "used_experts": values.integer("num_experts_per_tok", "expert_used_count", default=0),
+        "expert_hidden": values.integer("moe_intermediate_size", "expert_feed_forward_length", default=0),
+        "sums_to_one": sums_to_one,
+        "shared_hidden": values.integer(
+            "shared_expert_intermediate_size", "expert_shared_feed_forward_length", default=0
+        ),
+    }
 
 
 def _local_base(values: GivenValues) -> float:

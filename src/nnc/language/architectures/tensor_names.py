@@ -187,23 +187,32 @@ def module_of(rows: Sequence[NameRow], path: str) -> tuple[str, tuple[str, ...]]
     >>> module_of(HUGGING, "block2.attention.query"), module_of(HUGGING_GPT2, "block0.attention.key")
     (('model.layers.2.self_attn.q_proj', ()), ('transformer.h.0.attn.c_attn', ('query', 'key', 'value')))
     """
+    name, parts = stored_name(rows, f"{path}.weight")
+    return name.removesuffix(".weight"), parts
+
+
+def stored_name(rows: Sequence[NameRow], path: str) -> tuple[str, tuple[str, ...]]:
+    """The name of the tensor that holds one of ours, and the parts that lie in it, if several do.
+
+    >>> stored_name(GGUF, "norm.weight"), stored_name(GGUF, "block3.feed_forward.expert7.gate.weight")
+    (('output_norm.weight', ()), ('blk.3.ffn_gate_exps.weight', ('expert',)))
+    """
     for row in rows:
-        names = [row.ours.replace("{}", part) for part in row.parts] or [row.ours]
-        for name in names:
-            numbers = 2 if r"expert\2" in name else 1
-            fitting = re.escape(name).replace(r"\\1", r"(\d+)")
-            fitting = fitting.replace(r"\\2", r"(\d+)" if numbers == 2 else "weight")
-            matched = re.fullmatch(fitting, f"{path}.weight")
-            if matched is None:
+        groups = re.findall(r"\((?!\?)([^)]*)\)", row.pattern)
+        for part in row.parts or ("",):
+            fitting = re.escape(row.ours).replace(r"\{\}", r"\d+" if row.parts == EXPERTS else part)
+            for number, group in enumerate(groups, 1):
+                fitting = fitting.replace(rf"\\{number}", f"({group})")
+            matched = re.fullmatch(fitting, path)
+            if not row.ours or matched is None:
                 continue
-            theirs = row.pattern
-            for old, new in (("(?:model\\.)?", "model."), ("(?:transformer\\.)?", "transformer."), ("\\.", ".")):
-                theirs = theirs.replace(old, new)
-            theirs = theirs.removesuffix(".(weight|bias)").removesuffix(".weight")
-            for number in matched.groups():
-                theirs = theirs.replace("(\\d+)", number, 1)
-            return theirs, row.parts
-    raise UsageError("adapter", got=f"{path}", need="a layer that files have a matrix for")
+            name = row.pattern
+            for prefix in ("model", "transformer"):
+                name = name.replace(rf"(?:{prefix}\.)?", f"{prefix}.")
+            for group, value in zip(groups, matched.groups(), strict=True):
+                name = name.replace(f"({group})", value, 1)
+            return name.replace(r"\.", "."), row.parts
+    raise UsageError("adapter", got=path, need="a tensor that files have a name for")
 
 
 def _applied(rows: Sequence[NameRow], name: str, shape: Shape) -> dict[str, StoredPart] | None:

@@ -82,7 +82,7 @@ class ChatTemplate:
     """A template, parsed once; FormatError for one that is none."""
 
     def __init__(self, source: str, names: Mapping[str, str], place: str = "chat template") -> None:
-        self._place, self._names = place, dict(names)
+        self._place, self._names, self.source = place, dict(names), source
         if len(source) > MOST_TEMPLATE:
             raise FormatError(place, got=f"a template of {len(source):,} characters", need=f"at most {MOST_TEMPLATE:,}")
         try:

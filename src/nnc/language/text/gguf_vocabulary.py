@@ -22,11 +22,15 @@ CONTROL, USER_DEFINED, BYTE = 3, 4, 6
 # Longer pieces are no words: their splits would take the square of their length.
 LONGEST_PIECE = 256
 _KEY = "tokenizer.ggml."
+# A whole tokenizer.json, which says more than a vocabulary.
+WHOLE_KEY = "tokenizer.huggingface.json"
 
 
 def tokenizer_of(file: GgufFile) -> Tokenizer:
     """The tokenizer; FormatError for a file without a vocabulary, and for one of another kind."""
     place, kind = str(file.path), file.value(f"{_KEY}model")
+    if file.value(WHOLE_KEY) is not None:
+        return _whole(place, file.text(WHOLE_KEY))
     if kind is None:
         raise FormatError(
             place, got="no tokenizer", need="a vocabulary in the file", fix="convert it with its tokenizer"
@@ -44,6 +48,17 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
     words = [AddedToken(tokens[token], normalized=False) for token in np.flatnonzero(kinds == USER_DEFINED)]
     made.add_special_tokens([token for token in special if token.content])
     made.add_tokens([token for token in words if token.content])
+    return made
+
+
+def _whole(place: str, text: str) -> Tokenizer:
+    """The tokenizer of a tokenizer.json."""
+    try:
+        made = Tokenizer.from_str(text)
+    except Exception as error:  # the package raises plain exceptions, whatever is wrong
+        raise FormatError(place, got=f"no tokenizer ({error})"[:200], need="a tokenizer.json") from None
+    made.no_truncation()
+    made.no_padding()
     return made
 
 

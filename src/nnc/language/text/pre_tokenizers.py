@@ -29,6 +29,8 @@ class Cuts:
 
 
 _LLAMA3 = Cuts((_CASES + _WORDS + r"\p{N}{1,3}" + _REST,), whole=True, start=True)
+# The names of two that tokenizers have steps of their own for.
+PLAIN, DIGITS = "gpt-2", "smollm"
 _DIGITS = Cuts((r"\p{N}", _GPT2))
 _PLAIN = Cuts((_GPT2,))
 CUTS: Mapping[str, Cuts] = MappingProxyType(
