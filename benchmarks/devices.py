@@ -32,6 +32,8 @@ from nnc.ops.rules import NoAttrs, infer
 assert nnc.__name__ == "nnc"
 
 FEW = 3
+# Fewer than a device takes before it lets the host wait.
+QUEUED = 200
 SIZES = ((1024, F32), (4096, F32), (4096, F16), (4096, BF16))
 MEBIBYTE = 1 << 20
 
@@ -107,12 +109,18 @@ def figures(device: Device, seconds: float) -> None:
     for times in (1, 100):
         each = seconds_each(program(device, Command(add, none), (small, small), times), wait, seconds)
         report(f"program of {times} small adds", each, us_per_add=each * 1e6 / times)
-    host_began = time.perf_counter()
-    run = program(device, Command(add, none), (small, small))
-    for _ in range(1000):
+    for times in (1, 100):
+        run = program(device, Command(add, none), (small, small), times)
         run()
-    report("host time of a run", (time.perf_counter() - host_began) / 1000)
-    wait()
+        wait()
+        host_began = time.perf_counter()
+        for _ in range(QUEUED):
+            run()
+        report(f"host time of a run of {times}", (time.perf_counter() - host_began) / QUEUED)
+        wait()
+    claim, result = DISPATCHER.claim(Command(add, none), (small.spec,) * 2, (small.spec,)), Tensor.empty(small.spec)
+    each = seconds_each(lambda: claim.kernel.run((small, small), (result,), None), wait, seconds)
+    report("a command alone", each)
     x = filled(TensorSpec((4096, 4096), F32, device=device))
     for name, command, inputs in (
         ("add", Command(add, none), (x, x)),

@@ -1,6 +1,6 @@
 """One check of a machine's devices: the conformance table on many processes, a training step, rates; prints little.
 
-    scripts/device-check [--kinds cuda vulkan] [--processes 14] [--every 1] [--seconds 170] [--out FOLDER]
+    scripts/device-check [--kinds cuda vulkan] [--processes 14] [--every 1] [--seconds 120] [--out FOLDER]
 
 Each part is a process of its own, so that one that ends badly takes nothing else along. Details are files in FOLDER.
 The last line is JSON; the status is 0 where nothing failed.
@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -26,9 +27,16 @@ import json, sys
 from tests.conformance.cases import CASES
 from tests.conformance.on_devices import check_row
 from nnc.core.values.device import Device
-kind, first, step, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), open(sys.argv[4], "a")
-for case in CASES[first::step]:
-    print(json.dumps([str(case), *check_row(case, Device(kind))]), file=out, flush=True)
+from nnc.errors import DeviceError
+kind, first, step, done, out = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), open(sys.argv[5], "a")
+for case in CASES[first::step][done:]:
+    print(json.dumps(str(case)), file=out, flush=True)
+    try:
+        row = check_row(case, Device(kind))
+    except DeviceError as error:
+        print(json.dumps([str(case), 0, [], ["the device was lost: " + str(error)]]), file=out, flush=True)
+        sys.exit(1)
+    print(json.dumps([str(case), *row]), file=out, flush=True)
 print(json.dumps("end"), file=out, flush=True)
 """
 FACTS = """
@@ -46,6 +54,7 @@ for kind in sys.argv[1:]:
         print(kind, "absent:", error)
 print("python", platform.python_version(), "numpy", numpy.__version__, "llvmlite", llvmlite.__version__)
 """
+TRAINING = "import sys; from tests.conformance.device_training import main; sys.exit(main(sys.argv[1]))"
 FIRST = """
 import sys, time
 import numpy as np
@@ -80,6 +89,16 @@ class Summary:
     unfinished: int = 0
 
 
+@dataclass
+class Row:
+    """A row of the table: how many runs agreed, why element types were refused, what failed."""
+
+    case: str
+    runs: int
+    refused: list[str]
+    failed: list[str]
+
+
 def environment() -> dict[str, str]:
     """That of a process of a part: one worker of the host each."""
     paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -107,39 +126,75 @@ def printed(title: str, code: str, arguments: list[str], out: Path, seconds: flo
     return process.poll() == 0
 
 
+class Part:
+    """Every so many-th row in a process; where one ends badly another goes on behind the row that did it."""
+
+    def __init__(self, kind: str, first: int, step: int, folder: Path) -> None:
+        self.file, self.log = folder / f"{kind}-{first}.jsonl", folder / f"{kind}-{first}.log"
+        self._arguments, self._done = [kind, str(first), str(step)], 0
+        self._start()
+
+    def _start(self) -> None:
+        arguments = [*self._arguments, str(self._done), str(self.file)]
+        with self.log.open("a") as log:
+            self.process = started(PART, arguments, log)
+
+    def rows(self) -> list[Row]:
+        """Those that came to an end, and those at which a process ended without a word."""
+        lines = [json.loads(line) for line in self.file.read_text().splitlines()] if self.file.exists() else []
+        rows: list[Row] = []
+        begun = ""
+        for line in lines:
+            if isinstance(line, list):
+                rows.append(Row(*line))
+                begun = ""
+            else:
+                rows += [Row(begun, 0, [], ["its process ended"])] if begun else []
+                begun = "" if line == "end" else line
+        if begun and self.process.poll() is not None:
+            rows.append(Row(begun, 0, [], [f"its process ended with {self.process.poll()}"]))
+        return rows
+
+    def is_over(self) -> bool:
+        """Whether all rows are done; a process that ended before that has a successor from here on."""
+        if self.process.poll() is None:
+            return False
+        if self.process.poll() == 0:
+            return True
+        done, self._done = self._done, len(self.rows())
+        if self._done == done:
+            return True
+        self._start()
+        return False
+
+
 def conformance(kind: str, options: argparse.Namespace, out: Path) -> Summary:
     """All rows on as many processes."""
-    count, deadline = options.processes, time.monotonic() + options.seconds
-    files = [out / f"{kind}-{number}.jsonl" for number in range(count)]
-    logs = [(out / f"{kind}-{number}.log").open("w") for number in range(count)]
-    parts = [
-        started(PART, [kind, str(number * options.every), str(count * options.every), str(file)], log)
-        for number, (file, log) in enumerate(zip(files, logs, strict=True))
-    ]
+    deadline, folder, step = time.monotonic() + options.seconds, Path(tempfile.mkdtemp()), options.every
+    parts = [Part(kind, number * step, options.processes * step, folder) for number in range(options.processes)]
+    waiting = list(parts)
+    while waiting and time.monotonic() < deadline:
+        waiting = [part for part in waiting if not part.is_over()]
+        time.sleep(0.2)
+    for part in waiting:
+        part.process.kill()
+        part.process.wait()
+    made = summarized(kind, [row for part in parts for row in part.rows()], out)
     for part in parts:
-        try:
-            part.wait(max(deadline - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            part.kill()
-    return summarized(kind, files, [Path(log.name) for log in logs])
-
-
-def summarized(kind: str, files: list[Path], logs: list[Path]) -> Summary:
-    """Count, and print what failed: first how often each reason, then rows."""
-    made, failures = Summary(kind), list[tuple[str, str]]()
-    for file, log in zip(files, logs, strict=True):
-        rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        if rows[-1:] != ["end"]:
+        if part.process.poll() != 0:
             made.unfinished += 1
-            print(f"part {file.name} did not finish, after {rows[-1:]}: {log.read_text()[-600:]}", flush=True)
-        for row in rows:
-            if row == "end":
-                continue
-            name, runs, refused, failed = row
-            made.rows, made.runs, made.refused = made.rows + 1, made.runs + runs, made.refused + bool(refused)
-            failures += [(name, reason) for reason in failed]
+            print(f"a part did not finish, after {len(part.rows())} rows: {part.log.read_text()[-300:]}", flush=True)
+    return made
+
+
+def summarized(kind: str, rows: list[Row], out: Path) -> Summary:
+    """Count, and print what failed: first how often each reason, then rows."""
+    made = Summary(kind, len(rows), sum(row.runs for row in rows))
+    made.refused = sum(bool(row.refused) for row in rows)
+    failures = [(row.case, reason) for row in rows for reason in row.failed]
     made.failed = len(failures)
-    (files[0].parent / f"{kind}-failures.txt").write_text("\n".join(": ".join(pair) for pair in failures))
+    (out / f"{kind}-failures.txt").write_text("\n".join(": ".join(pair) for pair in failures))
+    (out / f"{kind}-rows.jsonl").write_text("\n".join(json.dumps(asdict(row)) for row in rows))
     reasons = Counter(reason[:60] for _, reason in failures)
     for reason, times in reasons.most_common(8):
         print(f"  {times} x {reason}")
@@ -158,7 +213,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "device-check")))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("NNC_CACHE_DIR", str(options.out.resolve() / "cache"))
+    os.environ.setdefault("NNC_CACHE_DIR", tempfile.mkdtemp())
     printed("facts", FACTS, options.kinds, options.out, 60)
     summaries, sound = list[Summary](), True
     for kind in options.kinds:
@@ -169,9 +224,7 @@ def main() -> int:
         rates = "import runpy, sys; sys.argv = ['devices', '--device', sys.argv[1], '--seconds', '0.3']"
         rates += "; runpy.run_path('benchmarks/devices.py', run_name='__main__')"
         sound &= printed(f"rates-{kind}", rates, [kind], options.out, 60)
-        training = "from tests.nn.device_training import main; import sys; sys.exit(main(sys.argv[1]))"
-        if (ROOT / "tests" / "nn" / "device_training.py").exists():
-            sound &= printed(f"training-{kind}", training, [kind], options.out, 60)
+        sound &= printed(f"training-{kind}", TRAINING, [kind], options.out, 60)
     sound &= not any(summary.failed or summary.unfinished for summary in summaries)
     print(json.dumps([asdict(summary) for summary in summaries]))
     return 0 if sound else 1

@@ -197,6 +197,15 @@ class FakeCuda:
         self.programs[key] = list(self.graphs[number(graph)])
         program._obj.value = key
 
+    def _cuEventCreate(self, event: Any, flags: int) -> None:
+        event._obj.value = next(self._numbers)
+
+    def _cuEventRecord(self, event: Any, stream: Any) -> None:
+        pass
+
+    def _cuEventSynchronize(self, event: Any) -> None:
+        pass
+
     def _cuGraphUpload(self, program: Any, stream: Any) -> None:
         pass
 

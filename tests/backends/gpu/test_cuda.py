@@ -119,20 +119,21 @@ def test_a_launch_that_fails_loses_nothing_of_the_host(double: FakeCuda, device:
     double.failing["cuLaunchKernel"] = ILLEGAL_ADDRESS
     with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS.*lost to this process"):
         claim.kernel.run((x,), (Tensor.empty(x.spec),), None)
-    double.failing["cuGraphLaunch"] = ILLEGAL_ADDRESS
-    run, y = program(device, Command(exp, NoAttrs()), [x])
-    with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS"):
+    for function, times in (("cuLaunchKernel", 1), ("cuGraphLaunch", 3)):
+        run, y = program(device, Command(exp, NoAttrs()), [x], times)
+        double.failing[function] = ILLEGAL_ADDRESS
+        with pytest.raises(DeviceError, match="ILLEGAL_ADDRESS"):
+            run()
         run()
-    run()
     np.testing.assert_allclose(y.to(CPU).numpy(), np.full(4, np.e), rtol=1e-6)
 
 
 def test_a_capture_that_fails_leaves_the_stream_usable(double: FakeCuda, device: Device) -> None:
     x = on(device, np.ones(4))
-    program(device, Command(exp, NoAttrs()), [x])
+    program(device, Command(exp, NoAttrs()), [x], 3)
     double.failing["cuLaunchKernel"] = 1
     with pytest.raises(DeviceError, match="cuLaunchKernel"):
-        program(device, Command(exp, NoAttrs()), [x])
+        program(device, Command(exp, NoAttrs()), [x], 3)
     np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
 
 
@@ -194,7 +195,7 @@ def test_programs_that_are_dropped_leave_nothing(double: FakeCuda, driver: GpuDr
     x = on(device, np.ones(4))
     held = driver.opened(device).lent_bytes
     for _ in range(1000):
-        run, _ = program(device, Command(exp, NoAttrs()), [x])
+        run, _ = program(device, Command(exp, NoAttrs()), [x], 3)
         run()
         del run, _
     driver.synchronize(device)

@@ -76,15 +76,29 @@ class GpuKernel(CommandKernel):
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Queue the computation of `outputs` from `inputs`."""
-        assert self.device is not None
         device = self.device
+        assert device is not None
+        enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
+        if (enough or not self.workspace_bytes) and self.takes(inputs, outputs):
+            operands = (*inputs, *outputs, workspace if self.workspace_bytes else None)
+            self._queue(device, [tensor.address for tensor in operands if tensor is not None])
+            return
         assembled = DeviceAssembly.on(device)
         assembled.assemble(self, inputs, outputs, workspace)
         table = LaunchTable.of(device, assembled.drafts)
         with device.entered() as engine:
-            storage = table.store(device)
-            engine.launch(table.launches(device, storage.address))
+            engine.launch(table.launches(device, device.table(table.words)))
             _look(device, assembled.checks)
+
+    def _queue(self, device: OpenDevice, addresses: list[int]) -> None:
+        """The short way, of operands as they are."""
+        words = np.array((0, *addresses, *self.words), np.int64)
+        kernel = self.loaded(device)
+        with device.entered() as engine:
+            table = device.table(words) + WORD_BYTES
+            most = max([_scratch(phase) for phase in kernel.phases], default=0)
+            memory = device.scratch(most) if most else None
+            engine.launch(_phases(kernel, table, memory, (), ()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,21 +132,34 @@ class LaunchTable:
         """The launches of all phases, for a table at this address."""
         most = max((_scratch(phase) for kernel in self.kernels for phase in kernel.phases), default=0)
         scratch = device.scratch(most) if most else None
-        begin = 0 if scratch is None else scratch.address
-        memory = () if scratch is None else (AddressRange(begin, begin + scratch.nbytes),)
-        launches = []
+        memory = () if scratch is None else (AddressRange(scratch.address, scratch.address + scratch.nbytes),)
+        launches: list[PhaseLaunch] = []
         for draft, kernel, place in zip(self.drafts, self.kernels, self.places, strict=True):
-            table = address + WORD_BYTES * place
-            for phase, function in zip(kernel.phases, kernel.code.functions, strict=True):
-                if phase.items:
-                    writes = (*draft.writes, *memory) if phase.scratch else draft.writes
-                    launches.append(
-                        PhaseLaunch(
-                            function, table, phase.first, phase.items, _groups(phase), phase.threads, begin,
-                            aligned(phase.scratch), draft.reads, writes,
-                        )
-                    )  # fmt: skip
+            writes = (*draft.writes, *memory)
+            launches += _phases(kernel, address + WORD_BYTES * place, scratch, draft.reads, writes)
         return launches
+
+
+def _phases(
+    kernel: LoadedKernel,
+    table: int,
+    scratch: DeviceStorage | None,
+    reads: tuple[AddressRange, ...],
+    writes: tuple[AddressRange, ...],
+) -> list[PhaseLaunch]:
+    """A launch for each phase; the last of `writes` is scratch memory, where there is some."""
+    held = kernel.code.constants
+    constants = 0 if held is None else held.address
+    begin = 0 if scratch is None else scratch.address
+    plain = writes if scratch is None else writes[:-1]
+    return [
+        PhaseLaunch(
+            function, table, phase.first, phase.items, _groups(phase), phase.threads, begin, aligned(phase.scratch),
+            constants, reads, writes if phase.scratch else plain,
+        )
+        for phase, function in zip(kernel.phases, kernel.code.functions, strict=True)
+        if phase.items
+    ]  # fmt: skip
 
 
 def _kernel(device: OpenDevice, draft: Draft) -> LoadedKernel:

@@ -6,15 +6,18 @@ import atexit
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import ClassVar
 from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnc.backends.gpu.engine import DeviceEngine, LoadedFunctions, PhaseLaunch, RecordedLaunches
 from nnc.backends.gpu.memory import DevicePool
 from nnc.classes import dataclass
-from nnc.codegen.device.launch import DevicePhase, device_kernel
+from nnc.codegen.device.launch import DeviceKernel, DevicePhase, device_kernel
 from nnc.codegen.frame.kernel import Generator
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
@@ -29,7 +32,16 @@ ENTRY_POINT = "kernel"
 # Of all threads that run at once.
 SCRATCH_BYTES = 1 << 26
 POISON = 0xFF
-LEAST_SCRATCH = 1 << 16
+LEAST_SCRATCH, LEAST_TABLE = 1 << 16, 1 << 10
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class DeviceCode:
+    """Entry functions on the device, and the memory of the constants that they read, if they read any there."""
+
+    functions: tuple[object, ...]
+    owner: LoadedFunctions
+    constants: DeviceStorage | None
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -37,7 +49,7 @@ class LoadedKernel:
     """A generator's kernel on the device: its phases, and their entry functions."""
 
     phases: tuple[DevicePhase, ...]
-    code: LoadedFunctions
+    code: DeviceCode
     workspace: int
 
 
@@ -53,13 +65,16 @@ class OpenDevice(Uncopied):
         self._lock = fork_safe_rlock()
         self._process = os.getpid()
         self._kernels: WeakValueDictionary[Exact, LoadedKernel] = WeakValueDictionary()
-        self._codes: WeakValueDictionary[str, LoadedFunctions] = WeakValueDictionary()
+        self._codes: WeakValueDictionary[str, DeviceCode] = WeakValueDictionary()
         self._scratch: DeviceStorage | None = None
+        self._table: DeviceStorage | None = None
         atexit.register(_finish, weakref.ref(self))
 
-    @contextmanager
-    def entered(self) -> Iterator[DeviceEngine]:
-        """The engine, for this thread alone. DeviceError in a forked child."""
+    def entered(self) -> OpenDevice:
+        """`with device.entered() as engine`: the engine, for this thread alone. DeviceError in a forked child."""
+        return self
+
+    def __enter__(self) -> DeviceEngine:
         if os.getpid() != self._process:
             raise DeviceError(
                 "device",
@@ -67,9 +82,16 @@ class OpenDevice(Uncopied):
                 need="the process that opened it",
                 fix="start processes by spawn: multiprocessing.set_start_method('spawn')",
             )
-        with self._lock:
+        self._lock.acquire()
+        try:
             self.engine.enter()
-            yield self.engine
+        except BaseException:
+            self._lock.release()
+            raise
+        return self.engine
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
     # -- memory
 
@@ -113,6 +135,14 @@ class OpenDevice(Uncopied):
             kept = self._scratch = self.allocate(max(nbytes, LEAST_SCRATCH), "scratch")
         return kept
 
+    def table(self, words: NDArray[np.int64]) -> int:
+        """Where these words are for what is queued next, whose turn ends before others are written there."""
+        kept = self._table
+        if kept is None or kept.nbytes < words.nbytes:
+            kept = self._table = self.allocate(max(words.nbytes, LEAST_TABLE), "table")
+        self.engine.upload(kept.address, int(words.ctypes.data), words.nbytes)
+        return kept.address
+
     # -- code
 
     def kernel(self, generator: Generator) -> LoadedKernel:
@@ -132,8 +162,17 @@ class OpenDevice(Uncopied):
         key = hashlib.sha256(kernel.text.encode()).hexdigest()
         code = self._codes.get(key)
         if code is None:
-            code = self._codes[key] = engine.load(kernel)
+            code = self._codes[key] = self._loaded(kernel, engine)
         return LoadedKernel(kernel.phases, code, generator.workspace(self.target))
+
+    def _loaded(self, kernel: DeviceKernel, engine: DeviceEngine) -> DeviceCode:
+        functions = engine.load(kernel)
+        constants = None
+        if content := functions.constants:
+            constants = self.allocate(len(content), "constants")
+            held = np.frombuffer(content, np.uint8)
+            engine.upload(constants.address, int(held.ctypes.data), held.nbytes)
+        return DeviceCode(functions.functions, functions, constants)
 
     # -- the queue
 

@@ -27,13 +27,14 @@ class PhaseLaunch:
     threads: int
     scratch: int
     scratch_bytes: int
+    constants: int
     reads: tuple[AddressRange, ...]
     writes: tuple[AddressRange, ...]
 
     @property
-    def words(self) -> tuple[int, int, int, int, int]:
-        """What its entry function is given."""
-        return self.table, self.first, self.items, self.scratch, self.scratch_bytes
+    def words(self) -> tuple[int, int, int, int, int, int]:
+        """What its entry function is given; the last where constants are not in its code."""
+        return self.table, self.first, self.items, self.scratch, self.scratch_bytes, self.constants
 
 
 class LoadedFunctions(Protocol):
@@ -42,6 +43,10 @@ class LoadedFunctions(Protocol):
     @property
     def functions(self) -> tuple[object, ...]:
         """One for each phase."""
+
+    @property
+    def constants(self) -> bytes:
+        """What they read in memory of the device; empty where it is in their code."""
 
 
 class RecordedLaunches(Protocol):

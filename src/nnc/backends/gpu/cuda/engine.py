@@ -25,9 +25,11 @@ from nnc.core.settings import SETTINGS
 GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, GRID = 1, 8, 10, 18, 75, 76, 5
 PROCESSORS, CLOCK_KHZ = 16, 13
 NON_BLOCKING, RELAXED = 1, 2
-STAGING_BYTES = 1 << 23
+STAGING_BYTES = 1 << 22
 # Up to so many bytes the driver takes along at once, from where they are.
 INLINE_BYTES = 1 << 12
+# On an H200 a graph of one kernel takes 5.3 us of the device (benchmarks/devices.py).
+FEW_LAUNCHES = 2
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -36,6 +38,7 @@ class CudaModule:
 
     handle: c_void_p
     functions: tuple[object, ...]
+    constants: bytes
     dropped: deque[tuple[str, c_void_p]]
 
     def __del__(self) -> None:
@@ -52,10 +55,25 @@ class CudaProgram:
 
     def submit(self) -> None:
         """Queue it."""
-        self.engine.cuda.call("cuGraphLaunch", self.handle, self.engine.stream)
+        if result := self.engine.launch_graph(self.handle, self.engine.stream):
+            raise self.engine.cuda.error("cuGraphLaunch", result)
 
     def __del__(self) -> None:
         self.engine.dropped.append(("cuGraphExecDestroy", self.handle))
+
+
+class CudaLaunches:
+    """A few launches, ready to be made one by one, which takes less time than a graph."""
+
+    def __init__(self, engine: CudaEngine, launches: Sequence[PhaseLaunch]) -> None:
+        self._engine, self._launch = engine, engine.cuda.function("cuLaunchKernel")
+        self._ready = [engine.arguments(launch) for launch in launches]
+
+    def submit(self) -> None:
+        """Queue them."""
+        for arguments, _ in self._ready:
+            if result := self._launch(*arguments):
+                raise self._engine.cuda.error("cuLaunchKernel", result)
 
 
 class CudaEngine:
@@ -69,14 +87,21 @@ class CudaEngine:
         self._driver = cuda.read(c_int, "cuDriverGetVersion")
         cuda.call("cuCtxSetCurrent", self._context)
         self.stream = c_void_p(cuda.read(c_void_p, "cuStreamCreate", NON_BLOCKING))
-        self._staging = cuda.read(c_void_p, "cuMemHostAlloc", STAGING_BYTES, 0)
+        # Two pieces of pinned memory, each with what says that its last copy is done.
+        self._staging = [
+            (cuda.read(c_void_p, "cuMemHostAlloc", STAGING_BYTES, 0), c_void_p(cuda.read(c_void_p, "cuEventCreate", 2)))
+            for _ in range(2)
+        ]
+        self._set_context = cuda.function("cuCtxSetCurrent")
+        self.launch_graph = cuda.function("cuGraphLaunch")
         self._cache = DiskCache(SETTINGS.cache_folder, "cubin", ".cubin", SETTINGS.cached_code_bytes)
         # What is to be freed when a thread is next here with the context.
         self.dropped: deque[tuple[str, c_void_p]] = deque()
 
     def enter(self) -> None:
         """The context is that of a thread."""
-        self.cuda.call("cuCtxSetCurrent", self._context)
+        if result := self._set_context(self._context):
+            raise self.cuda.error("cuCtxSetCurrent", result)
         while self.dropped:
             name, handle = self.dropped.popleft()
             if name == "cuModuleUnload":
@@ -104,26 +129,33 @@ class CudaEngine:
             c_void_p(self.cuda.read(c_void_p, "cuModuleGetFunction", handle, phase.entry.encode()))
             for phase in kernel.phases
         ]
-        return CudaModule(handle, tuple(functions), self.dropped)
+        return CudaModule(handle, tuple(functions), b"", self.dropped)
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
-        """Through pinned memory."""
+        """Through pinned memory: one piece is copied there while the one before goes to the device."""
         if nbytes <= INLINE_BYTES:
             self.cuda.call("cuMemcpyHtoDAsync_v2", target, source, nbytes, self.stream)
             return
-        for first in range(0, nbytes, STAGING_BYTES):
-            size = min(STAGING_BYTES, nbytes - first)
-            self.synchronize()
-            ctypes.memmove(self._staging, source + first, size)
-            self.cuda.call("cuMemcpyHtoDAsync_v2", target + first, self._staging, size, self.stream)
+        for number, first in enumerate(range(0, nbytes, STAGING_BYTES)):
+            size, (place, event) = min(STAGING_BYTES, nbytes - first), self._staging[number % 2]
+            self.cuda.call("cuEventSynchronize", event)
+            ctypes.memmove(place, source + first, size)
+            self.cuda.call("cuMemcpyHtoDAsync_v2", target + first, place, size, self.stream)
+            self.cuda.call("cuEventRecord", event, self.stream)
 
     def download(self, target: int, source: int, nbytes: int) -> None:
-        """Through pinned memory; waits."""
-        for first in range(0, nbytes, STAGING_BYTES):
-            size = min(STAGING_BYTES, nbytes - first)
-            self.cuda.call("cuMemcpyDtoHAsync_v2", self._staging, source + first, size, self.stream)
-            self.synchronize()
-            ctypes.memmove(target + first, self._staging, size)
+        """Through pinned memory, in the same way; waits."""
+        firsts = list(range(0, nbytes, STAGING_BYTES))
+        for number in range(len(firsts) + 1):
+            if number < len(firsts):
+                place, event = self._staging[number % 2]
+                size = min(STAGING_BYTES, nbytes - firsts[number])
+                self.cuda.call("cuMemcpyDtoHAsync_v2", place, source + firsts[number], size, self.stream)
+                self.cuda.call("cuEventRecord", event, self.stream)
+            if number:
+                first, (place, event) = firsts[number - 1], self._staging[(number - 1) % 2]
+                self.cuda.call("cuEventSynchronize", event)
+                ctypes.memmove(target + first, place, min(STAGING_BYTES, nbytes - first))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """On the stream."""
@@ -133,17 +165,24 @@ class CudaEngine:
         """On the stream."""
         self.cuda.call("cuMemsetD8Async", target, byte, nbytes, self.stream)
 
+    def arguments(self, launch: PhaseLaunch) -> tuple[tuple[object, ...], object]:
+        """What cuLaunchKernel is given, and the memory that this names."""
+        words = (c_longlong * 5)(*launch.words[:5])
+        first = ctypes.addressof(words)
+        parameters = (c_void_p * 5)(*range(first, first + 40, 8))
+        sizes = (launch.groups, 1, 1, launch.threads, 1, 1, 0)
+        return (launch.function, *sizes, self.stream, parameters, None), words
+
     def launch(self, launches: Sequence[PhaseLaunch]) -> None:
         """On the stream, one after another."""
         for launch in launches:
-            words = (c_longlong * 5)(*launch.words)
-            first = ctypes.addressof(words)
-            parameters = (c_void_p * 5)(*range(first, first + 40, 8))
-            sizes = (launch.groups, 1, 1, launch.threads, 1, 1, 0)
-            self.cuda.call("cuLaunchKernel", launch.function, *sizes, self.stream, parameters, None)
+            arguments, _held = self.arguments(launch)
+            self.cuda.call("cuLaunchKernel", *arguments)
 
-    def record(self, launches: Sequence[PhaseLaunch]) -> CudaProgram:
-        """A graph of the launches, captured from the stream."""
+    def record(self, launches: Sequence[PhaseLaunch]) -> CudaProgram | CudaLaunches:
+        """A graph of the launches, captured from the stream, where there are many."""
+        if len(launches) <= FEW_LAUNCHES:
+            return CudaLaunches(self, launches)
         graph = c_void_p()
         self.cuda.call("cuStreamBeginCapture_v2", self.stream, RELAXED)
         try:

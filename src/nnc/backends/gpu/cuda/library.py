@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
@@ -90,6 +91,10 @@ class CudaLibrary:
 
     def __init__(self, library: object) -> None:
         self.functions = library
+
+    def function(self, name: str) -> Callable[..., int]:
+        """The function itself, for what is called often."""
+        return getattr(self.functions, name)  # type: ignore[no-any-return]
 
     def result(self, name: str, *arguments: object) -> int:
         """What the function returns."""
