@@ -13,9 +13,10 @@ from tests.onnx.models import model, node
 
 import onnx
 from nnc.errors import NncError, ShapeError
-from nnc.onnx import drafts, load
+from nnc.onnx import load
 from nnc.onnx.drafts import DraftTemplate
 from nnc.onnx.runner import OnnxModel, OnnxProgram
+from nnc.symbolic.sharing.openings import MOST_UNUSED, Templates
 
 RANDOM = np.random.default_rng(0)
 
@@ -178,20 +179,20 @@ def test_a_size_that_a_file_refuses_is_told_as_before() -> None:
 def test_where_no_template_serves_twice_no_more_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that reads the value: a table of as many rows as the input has."""
     made = 0
-    template = drafts.Opening.template
+    keep = Templates._keep
 
-    def counting(opening: drafts.Opening, draft: drafts.GraphDraft) -> DraftTemplate:
+    def counting(templates: Templates, kind: object, template: DraftTemplate) -> None:
         nonlocal made
         made += 1
-        return template(opening, draft)
+        keep(templates, kind, template)
 
-    monkeypatch.setattr(drafts.Opening, "template", counting)
+    monkeypatch.setattr(Templates, "_keep", counting)
     nodes = [node("EyeLike", "x", "e"), node("Add", "x e", "y")]
     loaded = load(model(nodes, {"x": ["n", 4]}, ["y"]))
     for count in range(1, 12):
         want = rows((count, 4)) + np.eye(count, 4, dtype=np.float32)
         np.testing.assert_array_equal(loaded.run({"x": rows((count, 4))})["y"], want)
-    assert made == drafts.MOST_UNUSED
+    assert made == MOST_UNUSED
 
 
 def test_threads_that_ask_for_sizes_at_once_get_theirs() -> None:

@@ -9,7 +9,7 @@ sizes remember where they come from (`nnc.core.values.sizes`), and the draft ser
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from weakref import WeakValueDictionary
 
@@ -17,9 +17,6 @@ import numpy as np
 
 import onnx
 from nnc.classes import dataclass
-from nnc.core.values.derived import Formulas
-from nnc.core.values.sizes import SizeTrace
-from nnc.core.values.spec import Shape
 from nnc.core.values.tensor import Tensor
 from nnc.onnx.file import OnnxFile
 from nnc.onnx.importer import OnnxImporter
@@ -28,10 +25,9 @@ from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.size_elements import has_sizes, kind_of
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.passes import Beforehand
+from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.templates import GraphTemplate, Renewal
 
-# Templates of one file that are kept, and so many in a row that serve nobody until no more are made.
-MOST_TEMPLATES, MOST_UNUSED = 16, 4
 # Where the elements of a bound symbol are: in the file, or at hand.
 Bound = onnx.TensorProto | np.ndarray
 
@@ -108,25 +104,18 @@ class GraphDraft:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraftTemplate:
-    """A draft whose axes `opened` have sizes that remember where they come from, at the `shapes` of its inputs."""
+    """A draft for all sizes that meet the guards of its `shapes`."""
 
-    opened: tuple[tuple[str, int], ...]
-    shapes: Mapping[str, Shape]
-    formulas: Formulas
+    shapes: OpenShapes
     draft: GraphDraft
     graph: GraphTemplate
     before: GraphTemplate
     computed: Mapping[TensorKey, Elements]
     decisions: tuple[tuple[Elements, bool], ...]
 
-    def at(self, shapes: Mapping[str, Shape]) -> GraphDraft | None:
+    def at(self, shapes: Shapes) -> GraphDraft | None:
         """The draft for these shapes; None where the file takes another way for them."""
-        if not self._fits(shapes):
-            return None
-        try:
-            numbers = self.formulas.at([shapes[name][axis] for name, axis in self.opened])
-        except ArithmeticError:
-            return None
+        numbers = self.shapes.numbers(shapes)
         if numbers is None:
             return None
         renewal = Renewal(numbers)
@@ -134,16 +123,6 @@ class DraftTemplate:
             return None
         arrays = {key: renewal.of(elements).array() for key, elements in self.computed.items()}
         return self._moved(self.graph.at(numbers), self.before.at(numbers), arrays, renewal)
-
-    def _fits(self, shapes: Mapping[str, Shape]) -> bool:
-        """Whether all axes that are not open are as they were."""
-        if shapes.keys() != self.shapes.keys():
-            return False
-        return all(
-            len(shape) == len(self.shapes[name])
-            and all(size == self.shapes[name][axis] or (name, axis) in self.opened for axis, size in enumerate(shape))
-            for name, shape in shapes.items()
-        )
 
     def _moved(
         self, graph: SymbolicGraph, before: SymbolicGraph, arrays: Mapping[TensorKey, Array], renewal: Renewal
@@ -182,70 +161,10 @@ def _renewed(value: OnnxValue, renewal: Renewal) -> OnnxValue:
     return replace(value, array=np.array(elements, kind_of(value.array)).reshape(value.array.shape))
 
 
-@dataclass(slots=True, eq=False)
-class Opening:
-    """Shapes of inputs, some of whose sizes remember where they come from."""
-
-    trace: SizeTrace
-    opened: tuple[tuple[str, int], ...]
-    shapes: Mapping[str, Shape]
-
-    def template(self, draft: GraphDraft) -> DraftTemplate:
-        """Of what was drafted at these shapes."""
-        formulas, importer = self.trace.close(), draft.importer
-        assert importer is not None
-        shapes = {name: tuple([int(size) for size in shape]) for name, shape in self.shapes.items()}
-        computed = {symbol.key: elements for symbol, elements in importer.computed.items()}
-        graphs = GraphTemplate.of(draft.graph), GraphTemplate.of(draft.before.graph)
-        kept = replace(draft, importer=None)
-        return DraftTemplate(self.opened, shapes, formulas, kept, *graphs, computed, tuple(importer.decisions))
-
-
-@dataclass(slots=True, eq=False)
-class DraftTemplates:
-    """The templates of a file, by the kinds of its inputs, and the first shapes of each kind."""
-
-    _first: dict[Hashable, Mapping[str, Shape]] = field(default_factory=dict)
-    _opened: dict[Hashable, tuple[tuple[str, int], ...]] = field(default_factory=dict)
-    _kept: dict[Hashable, list[DraftTemplate]] = field(default_factory=dict)
-    _unused: int = 0
-
-    def find(self, kind: Hashable, shapes: Mapping[str, Shape]) -> GraphDraft | None:
-        """A draft for these shapes."""
-        kept = self._kept.get(kind, [])
-        for template in kept:
-            if (draft := template.at(shapes)) is not None:
-                self._unused = 0
-                # What serves often is asked first.
-                kept.remove(template)
-                kept.insert(0, template)
-                return draft
-        return None
-
-    def opening(self, kind: Hashable, shapes: Mapping[str, Shape]) -> Opening | None:
-        """The shapes with open axes: those whose sizes have differed so far. None at the first shapes of a kind."""
-        first = self._first.setdefault(kind, dict(shapes))
-        differing = tuple(
-            (name, axis)
-            for name, shape in shapes.items()
-            for axis, size in enumerate(shape)
-            if size != first[name][axis]
-        )
-        opened = tuple(dict.fromkeys((*self._opened.get(kind, ()), *differing)))
-        if not opened or self._unused >= MOST_UNUSED:
-            return None
-        self._opened[kind] = opened
-        trace = SizeTrace()
-        sizes = {place: trace.read(shapes[place[0]][place[1]]) for place in opened}
-        read = {
-            name: tuple([sizes.get((name, axis), size) for axis, size in enumerate(shape)])
-            for name, shape in shapes.items()
-        }
-        return Opening(trace, opened, read)
-
-    def keep(self, kind: Hashable, template: DraftTemplate) -> None:
-        """Keep a template; the one that nobody has used longest goes."""
-        self._unused += 1
-        kept = self._kept.setdefault(kind, [])
-        kept.insert(0, template)
-        del kept[MOST_TEMPLATES:]
+def template_of(opening: Opening, draft: GraphDraft) -> DraftTemplate:
+    """Of what was drafted at the shapes of an opening, which is closed."""
+    shapes, importer = opening.close(), draft.importer
+    assert importer is not None
+    computed = {symbol.key: elements for symbol, elements in importer.computed.items()}
+    graphs = GraphTemplate.of(draft.graph), GraphTemplate.of(draft.before.graph)
+    return DraftTemplate(shapes, replace(draft, importer=None), *graphs, computed, tuple(importer.decisions))

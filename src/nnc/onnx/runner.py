@@ -10,6 +10,7 @@ import threading
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
-from nnc.onnx.drafts import DraftTemplates, GraphDraft, Opening
+from nnc.onnx.drafts import DraftTemplate, GraphDraft, template_of
 from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode
@@ -47,6 +48,7 @@ from nnc.symbolic.passes import (
     sum_integers,
 )
 from nnc.symbolic.quantization_report import QuantizationReport, measure_quantization, relative_error
+from nnc.symbolic.sharing.openings import Opening, Templates
 
 Result = Array | list[Array] | list[dict[object, float]] | None
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
@@ -149,7 +151,7 @@ class OnnxModel:
     _arena: Arena = field(default_factory=Arena)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _outputs: tuple[str, ...] = ()
-    _templates: DraftTemplates = field(default_factory=DraftTemplates)
+    _templates: Templates[GraphDraft] = field(default_factory=Templates)
 
     def __post_init__(self) -> None:
         self._outputs = tuple(entry.name for entry in self.file.graph.output)
@@ -456,24 +458,15 @@ class OnnxModel:
     def _build(self, arrays: Mapping[str, object], known: frozenset[str]) -> OnnxProgram:
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
         kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
-        draft = self._templates.find(kind, shapes)
-        if draft is None and (opening := self._templates.opening(kind, shapes)) is not None:
-            draft = self._opened(arrays, known, kind, opening)
+        draft = self._templates.draft(kind, shapes, partial(self._template, arrays, known))
         return self._finished(self._drafted(arrays, known) if draft is None else draft)
 
-    def _opened(
-        self, arrays: Mapping[str, object], known: frozenset[str], kind: Hashable, opening: Opening
-    ) -> GraphDraft | None:
-        """The draft for open axes, which is kept for other sizes; None where these sizes are refused."""
+    def _template(self, arrays: Mapping[str, object], known: frozenset[str], opening: Opening) -> DraftTemplate | None:
+        """The draft for open axes; None where these sizes are refused."""
         try:
-            template = opening.template(self._drafted(arrays, known, opening.shapes))
+            return template_of(opening, self._drafted(arrays, known, opening.shapes))
         except (NncError, Unknown):
-            # What is wrong with the sizes is told where they are plain ones.
             return None
-        finally:
-            opening.trace.close()
-        self._templates.keep(kind, template)
-        return template.at({name: arrays[name].shape for name in opening.shapes})  # type: ignore[attr-defined]
 
     def _drafted(
         self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None

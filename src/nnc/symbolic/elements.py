@@ -6,14 +6,31 @@ import numpy as np
 
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.sizes import follows
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.ops.number import Number, as_float
 from nnc.ops.rules import infer
+from nnc.symbolic.sharing.templates import Numbers, Renewal, sizes_in
 
 
 def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
-    """The result of a pointwise command on one element of each input."""
+    """The result of a pointwise command on one element of each input.
+
+    Where there are sizes in it that remember where they come from, so does the result.
+    """
+    sizes = [*sizes_in(command), *sizes_in(values)]
+    if not sizes:
+        return _evaluated(command, specs, values)
+
+    def at(numbers: Numbers) -> Number:
+        renewal = Renewal(numbers)
+        return _evaluated(renewal.of(command), specs, renewal.of(values))
+
+    return follows(sizes, at, at({size.place: size.value for size in sizes}))
+
+
+def _evaluated(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
     inputs = tuple(map(_element, specs, values))
     given = tuple(tensor.spec for tensor in inputs)
     results = infer(command.op, command.attrs, given)

@@ -1,4 +1,4 @@
-"""Open sizes: few programs for many sizes, results as those of exact ones, and a reason where that cannot be."""
+"""Training that meets many sizes: few programs, results as those of exact ones, and a reason where that cannot be."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from nnc import nn, ops
 from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import MemoryLimitError, ShapeError
 from nnc.nn.data import Batches, Examples
-from nnc.nn.steps import padding
 from nnc.nn.steps.keys import StepKey, StepKind
-from nnc.nn.steps.open_sizes import PADDED_KINDS
 from nnc.nn.steps.padding import padded_size
 from nnc.nn.steps.programs import ModelPrograms
-from nnc.nn.zoo import BERT, GPT, lstm_language_model
+from nnc.nn.zoo import GPT, lstm_language_model
 from nnc.ops.operand import T
 
 RANDOM = np.random.default_rng(0)
@@ -41,15 +39,19 @@ def tokens(count: int, steps: int) -> np.ndarray:
     return np.random.default_rng(steps).integers(0, 11, (count, steps))
 
 
-def exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From here on every size is compiled as it is."""
-    monkeypatch.setattr("nnc.nn.steps.programs.EXACT", 10**6)
+def exact(monkeypatch: pytest.MonkeyPatch, most: int = 10**6) -> None:
+    """From here on so many sizes are compiled as they are."""
+    monkeypatch.setattr("nnc.nn.steps.programs.EXACT", most)
+
+
+@pytest.fixture(autouse=True)
+def two_exact_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact(monkeypatch, 2)
 
 
 def test_programs_of_400_batch_sizes_and_100_lengths_are_eight_at_most() -> None:
     net, sizes = plain(backend="reference"), [3, 400, *range(1, 401)]
-    for kind in PADDED_KINDS:
-        assert len({net._programs.fitting(StepKey(kind, size)) for size in sizes}) <= 8
+    assert len({net._programs.fitting(StepKey(StepKind.TRAIN, size)) for size in sizes}) <= 8
     net = language(most=128)
     assert len({net._programs.fitting(StepKey(StepKind.TRAIN, 4, length)) for length in [3, 100, *range(1, 101)]}) <= 8
 
@@ -72,35 +74,17 @@ def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.Monk
         np.testing.assert_allclose(padded.parameters[path].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-6)
 
 
-def test_evaluation_metrics_and_predictions_are_those_of_exact_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    padded, whole = plain(), plain()
-    sizes = (7, 9, 3, 17)
-    found = [padded.evaluate(*batch(size), metrics=["accuracy", "cross_entropy"]) for size in sizes]
-    outputs = [padded.predict(batch(size)[0]) for size in sizes]
-    exact(monkeypatch)
-    for size, one, output in zip(sizes, found, outputs, strict=True):
-        wanted = whole.evaluate(*batch(size), metrics=["accuracy", "cross_entropy"])
-        assert (one.score, one.count) == (wanted.score, wanted.count)
-        assert one.loss == pytest.approx(wanted.loss, rel=1e-5)
-        assert one.metrics == pytest.approx(wanted.metrics, rel=1e-5)
-        np.testing.assert_allclose(output, whole.predict(batch(size)[0]), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("layer", [None, lstm_language_model(11, 8)], ids=["gpt", "lstm"])
 def test_lengths_are_open_where_no_step_sees_a_later_one(
     layer: nn.Layer | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     padded, whole = language(layer), language(layer)
-    assert padded.padding() == padded.padding("predict") == ""
+    assert padded.padding() == ""
     sizes = [(2, 5), (2, 6), (3, 9)]
     found = [padded.train_on_batch(tokens(*size), tokens(*size)) for size in sizes]
-    outputs = [padded.predict(tokens(*size)) for size in sizes]
-    assert [output.shape for output in outputs] == [(*size, 11) for size in sizes]
     exact(monkeypatch)
     wanted = [whole.train_on_batch(tokens(*size), tokens(*size)) for size in sizes]
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
-    for size, output in zip(sizes, outputs, strict=True):
-        np.testing.assert_allclose(output, whole.predict(tokens(*size)), rtol=1e-3, atol=1e-5)
 
 
 def last_step(x: T) -> T:
@@ -109,14 +93,14 @@ def last_step(x: T) -> T:
 
 REASONS = [
     (nn.Sequential(nn.Dense(4), nn.BatchNorm()), (4,), "train", "1.batch_norm"),
-    (nn.TransformerBlock(2), (nn.UpTo(32), 4), "predict", "attention lets rows reach each other"),
-    (nn.Lambda(lambda x: ops.softmax(ops.transpose(x, (1, 0)))), (4,), "predict", "softmax"),
-    (nn.Lambda(lambda x: ops.subtract(x, ops.reduce_mean(x, (0,), keepdims=True))), (4,), "predict", "reduce_mean"),
-    (nn.Lambda(lambda x: ops.flip(x, (0,))), (4,), "predict", "flip"),
+    (nn.TransformerBlock(2), (nn.UpTo(32), 4), "train", "attention lets rows reach each other"),
+    (nn.Lambda(lambda x: ops.softmax(ops.transpose(x, (1, 0)))), (4,), "train", "softmax"),
+    (nn.Lambda(lambda x: ops.subtract(x, ops.reduce_mean(x, (0,), keepdims=True))), (4,), "train", "reduce_mean"),
+    (nn.Lambda(lambda x: ops.flip(x, (0,))), (4,), "train", "flip"),
     (nn.Lambda(lambda x: ops.reduce_mean(x, (1,))), (nn.UpTo(32), 4), "train", "reduce_mean"),
     (nn.Lambda(last_step), (nn.UpTo(9), 4), "train", "takes one row"),
     (nn.Lambda(lambda x: ops.affine(x, 1.0 / x.shape[1])), (nn.UpTo(9), 4), "train", "attributes of Lambda.affine"),
-    (nn.Lambda(lambda x: ops.sort(x, 0)[0] if x.shape[0] > 6 else x), (4,), "predict", "depends on the size"),
+    (nn.Lambda(lambda x: ops.sort(x, 0)[0] if x.shape[0] > 6 else x), (4,), "train", "depends on the size"),
     (nn.Convolution(2), (nn.UpTo(16), 8, 1), "train", "convolution"),
     (nn.LSTM(2), (nn.UpTo(4), 8), "train", "at most 4 sizes"),
 ]  # fmt: skip
@@ -130,23 +114,12 @@ def test_where_padding_would_reach_others_the_reason_is_told(
     assert told in net.padding(kind)
 
 
-def test_batch_norm_learns_on_exact_batches_and_predicts_on_padded_ones() -> None:
+def test_batch_norm_learns_on_exact_batches() -> None:
     layer = nn.Sequential(nn.Dense(4), nn.BatchNorm())
     net = nn.Model(layer, (4,), backend="reference")
     for size in (2, 3, 4, 5):
         net.train_on_batch(*batch(size))
-        net.predict(batch(size)[0])
-    assert {key for key in net._programs.kept._table if key.kind is StepKind.TRAIN} == {
-        StepKey(StepKind.TRAIN, size) for size in (2, 3, 4, 5)
-    }
-    assert {key.batch for key in net._programs.kept._table if key.kind is StepKind.PREDICT} == {2, 3, 16}
-
-
-def test_encoders_take_lengths_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = language(BERT(11, 32, 8, 1, 2), 32)
-    for steps in (4, 5, 6, 7):
-        assert net.predict(tokens(2, steps)).shape == (2, 8)
-    assert {key.length for key in net._programs.kept._table} == {4, 5, 6, 7}
+    assert set(net._programs.kept._table) == {StepKey(StepKind.TRAIN, size) for size in (2, 3, 4, 5)}
 
 
 def test_a_resumed_training_takes_the_programs_of_the_whole_one(tmp_path: Path) -> None:
@@ -208,7 +181,8 @@ def test_a_loss_of_a_user_s_own_takes_sizes_as_they_are() -> None:
         score = build
 
     net = nn.Model(nn.Dense(2), (4,), loss=Largest())
-    assert (net.padding("train"), net.padding("predict")) == ("a loss is no PointwiseLoss", "")
+    assert net.padding("train") == "a loss is no PointwiseLoss"
+    assert net.padding("predict") == "predict steps take sizes as they are"
     assert net.padding("backward") == "backward steps take sizes as they are"
 
 
@@ -223,7 +197,6 @@ def test_lengths_that_do_not_fit_are_told() -> None:
 
 def test_sizes_are_powers_of_two_up_to_the_largest() -> None:
     assert [padded_size(size, 100) for size in (1, 17, 64, 65)] == [16, 32, 64, 100]
-    assert padding.EXACT == 2
 
 
 def test_an_output_without_the_open_axis_counts_rows_alone() -> None:
@@ -239,11 +212,12 @@ def test_an_output_without_the_open_axis_counts_rows_alone() -> None:
     random = np.random.default_rng(0)
     padded, plain = model(), model()
     # Two sizes are compiled as they are; the third runs padded.
-    for one in (padded, plain):
-        for count in (2, 4):
-            one.evaluate((np.ones((count, 9, 1)), np.ones((count, 9), bool)), (np.ones(count), np.ones((count, 9, 2))))
+    for count in (2, 4):
+        inputs = np.ones((count, 9, 1)), np.ones((count, 9), bool)
+        for one in (padded, plain):
+            one.train_on_batch(inputs, (np.ones(count), np.ones((count, 9, 2))))
     values = random.standard_normal((11, 9, 1)), random.random((11, 9)) < 0.8
     targets = random.standard_normal(11), random.standard_normal((11, 9, 2))
-    found = padded.evaluate(values, targets)
-    results = plain.evaluation_step(11, 9).run(values, (targets[0][:, None], targets[1]))
-    np.testing.assert_allclose([found.loss, found.score * 11], [float(one.item()) for one in results[:2]], rtol=1e-5)
+    found = padded.train_on_batch(values, targets)
+    wanted = plain.evaluation_step(11, 9).run(values, (targets[0][:, None], targets[1]))
+    np.testing.assert_allclose(found, [float(one.item()) for one in wanted[:2]], rtol=1e-5)

@@ -20,7 +20,9 @@ from nnc.classes import dataclass
 
 Known = int | float | bool
 Read = Callable[[int], int]
-CONSTANT = "constant"
+# Of the numbers that are known so far, by their places.
+Function = Callable[[Sequence[Known]], Known]
+CONSTANT, CALL = "constant", "call"
 # The name of the type of tables.
 INTEGER = "i64"
 
@@ -61,7 +63,10 @@ OPERATIONS: Mapping[str, Callable[[Any, Any], Known]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """numbers[k] = operation(numbers[left], numbers[right]); a constant is its own `left`; `expected` a condition."""
+    """numbers[k] = operation(numbers[left], numbers[right]); `expected` of a condition.
+
+    A constant is its own `left`, and that of a call is which function of all numbers so far.
+    """
 
     operation: str
     left: Known
@@ -75,6 +80,7 @@ class Formulas:
 
     sizes: int
     steps: tuple[Step, ...]
+    functions: tuple[Function, ...] = ()
 
     def at(self, sizes: Sequence[int]) -> list[Known] | None:
         """All numbers at these sizes; None where they do not meet a condition."""
@@ -84,6 +90,9 @@ class Formulas:
         for step in self.steps:
             if step.operation == CONSTANT:
                 numbers.append(step.left)
+                continue
+            if step.operation == CALL:
+                numbers.append(self.functions[int(step.left)](numbers))
                 continue
             result = OPERATIONS[step.operation](numbers[int(step.left)], numbers[step.right])
             if step.expected is not None and result is not step.expected:
@@ -95,9 +104,10 @@ class Formulas:
 class Derivation:
     """Formulas in the making. After `close` its numbers are plain ones, for tables that kept some."""
 
-    __slots__ = ("_places", "_steps", "closed", "sizes", "words")
+    __slots__ = ("_functions", "_places", "_steps", "closed", "sizes", "words")
 
     def __init__(self) -> None:
+        self._functions: list[Function] = []
         self.sizes = 0
         self.closed = False
         # The place of each number that the code reads, with the name of its type.
@@ -131,7 +141,7 @@ class Derivation:
     def close(self) -> Formulas:
         """The formulas; nothing is computed after them."""
         self.closed = True
-        return Formulas(self.sizes, tuple(self._steps))
+        return Formulas(self.sizes, tuple(self._steps), tuple(self._functions))
 
     def place(self, number: Known | Derived) -> int:
         """Where a number is among those that are known."""
@@ -143,6 +153,11 @@ class Derivation:
         """A number of two."""
         value = OPERATIONS[operation](left.value, right.value)
         return self.number(self._step(operation, left.place, right.place, None), value)
+
+    def called(self, function: Function, value: Known) -> Derived:
+        """A number that a function makes of others, with its value now."""
+        self._functions.append(function)
+        return self.number(self._step(CALL, len(self._functions) - 1, 0, None), value)
 
     def condition(self, operation: str, left: Known | Derived, right: Known | Derived) -> bool:
         """A comparison, whose outcome the code depends on."""

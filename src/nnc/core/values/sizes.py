@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
-from nnc.core.values.derived import Derivation, Derived, Known, is_binary
+from nnc.core.values.derived import Derivation, Derived, Function, Known, is_binary
 
 
 class _Tables(threading.local):
@@ -124,6 +124,16 @@ def plain(number: float) -> Known:
     """The value, with nothing noted: for tables that only save work, and for messages."""
     size = size_of(number)
     return number if size is None else size.value
+
+
+def follows(sizes: Iterable[Size], function: Function, value: Known) -> Known:
+    """What a function makes of these sizes, among all numbers of their trace, and its value now.
+
+    Without sizes that remember where they come from, the value.
+    """
+    traces = (size.derivation for size in sizes if not size.derivation.closed)
+    trace = next(traces, None)
+    return value if trace is None else cast("Known", trace.called(function, value))
 
 
 def is_power_of_two(number: float) -> bool:

@@ -20,10 +20,10 @@ class ModelSteps(ModelWeights):
     """A model whose steps are compiled."""
 
     def padding(self, kind: str = "train") -> str:
-        """Why steps of this kind are compiled for each size there is, if they are; an empty text where they are not.
+        """Why steps of this kind take each size as it is; an empty text where they may be padded.
 
-        Else the first two sizes are compiled as they are, and any other runs in the program of the next power of two
-        (from 16), where what fills it up changes neither results, losses, scores nor statistics.
+        Training has programs for the first 16 sizes that it meets. Any other runs in that of the next power of two
+        (from 16), where what fills it up changes neither losses, scores nor statistics.
         """
         asked = step_kind("padding", kind)
         reasons = [self._sizes.obstacle(asked, axis) for axis in range(1 + any(self.open))]
@@ -35,7 +35,7 @@ class ModelSteps(ModelWeights):
 
     @property
     def sizes(self) -> tuple[tuple[int, int], ...]:
-        """Examples and steps of the training steps that are compiled as they are; a checkpoint keeps them."""
+        """Examples and steps of the training steps that are not padded; a checkpoint keeps them."""
         return self._met.get(StepKind.TRAIN, ())
 
     @sizes.setter

@@ -28,7 +28,7 @@ from nnc.nn.model.model_saving import save_model
 from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import ModelSummary, summarize, timed
-from nnc.nn.model.updating import ModelUpdates, region
+from nnc.nn.model.updating import ModelUpdates
 from nnc.nn.optimization.chains import OptimizerChain
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
@@ -66,7 +66,8 @@ class Model(ModelUpdates, Answering):
     minimized, or one of all (`JointLoss`, or any function of two tuples). A `Functional` layer says its inputs itself.
 
     Parameters start from `seed`; the same seed gives the same bits. They are made when they are first needed: a model
-    that is only asked for its shapes, summary or memory has none. Steps are compiled once per batch size.
+    that is only asked for its shapes, summary or memory has none. Steps are made for each batch size; what is the same
+    at all of them is made once, and results are those of a model for that size alone.
 
     With `precision` (bf16, or f16, for which the loss is scaled) products and what lies between them run in 16 bits;
     parameters, their updates, sums, statistics and the loss stay in `dtype` (`nnc.symbolic.passes.numbers.precision`).
@@ -391,17 +392,14 @@ class Model(ModelUpdates, Answering):
         if not count:
             raise DataError("evaluate", got="no examples", need="at least one: a mean is over something")
         for start, stop in spans(count, batch_size):
-            asked = StepKey(StepKind.EVALUATE, stop - start, length, outputs=bool(tally.metrics))
-            key = self._programs.fitting(asked)
-            step = self._programs.step(key)
-            wanted = rows_between(targets, start, stop)
-            part = self._sizes.padded(key, rows_between(examples, start, stop), stop - start, length)
-            results = partial(step.run, one_or_all(part), one_or_all(self._sizes.padded_targets(key, wanted)))
+            key = StepKey(StepKind.EVALUATE, stop - start, length, outputs=bool(tally.metrics))
+            part, wanted = rows_between(examples, start, stop), rows_between(targets, start, stop)
+            results = partial(self._programs.step(key).run, one_or_all(part), one_or_all(wanted))
             batch_loss, batch_score, *outputs = self.between_updates("evaluate", results)
             loss += float(batch_loss.item()) * (stop - start)
             score += float(batch_score.item())
             if tally.metrics:
-                tally.add(outputs[0][region((stop - start, *rules.outputs[0].shape))], wanted[0])
+                tally.add(outputs[0], wanted[0])
         return Evaluation(loss / count, score / count, count, tally.values())
 
     @checked
@@ -422,13 +420,12 @@ class Model(ModelUpdates, Answering):
         count = len(examples[0])
         results = tuple(np.empty((count, *spec.shape), spec.dtype.numpy) for spec in rules.outputs)
         for start, stop in spans(count, batch_size):
-            key = self._programs.fitting(StepKey(StepKind.PREDICT, stop - start, length))
-            step = self._programs.step(key)
-            part = self._sizes.padded(key, rows_between(examples, start, stop), stop - start, length)
+            step = self._programs.step(StepKey(StepKind.PREDICT, stop - start, length))
+            part = rows_between(examples, start, stop)
             self.between_updates("predict", partial(_predict, step, part, rows_between(results, start, stop)))
         return results
 
 
 def _predict(step: ModelStep, examples: Arrays, results: Arrays) -> None:
     for result, view in zip(results, step.views(one_or_all(examples)), strict=True):
-        result[...] = view[region(result.shape)]
+        result[...] = view

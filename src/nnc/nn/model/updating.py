@@ -82,7 +82,7 @@ class ModelUpdates(ModelSteps):
         if self.options.ranks is not None:
             self._agree(key.kind, self.options.ranks)
         step.compiled.allocate()
-        if key.padded or (key.batch, key.length) != (count, length):
+        if key.padded:
             examples = self._sizes.padded(key, examples, count, length)
             targets = self._sizes.padded_targets(key, targets)
         batch = (*examples, *targets)

@@ -80,7 +80,7 @@ class StepKey:
                 key = replace(key, quantization=QUANTIZATIONS[form])
             elif key.kind in WITH_LOSS and form == "outputs":
                 key = replace(key, outputs=True)
-            elif key.kind in MASKED and form == "padded":
+            elif key.kind is StepKind.TRAIN and form == "padded":
                 key = replace(key, padded=True)
             else:
                 raise _unknown(subject, text)
@@ -89,8 +89,6 @@ class StepKey:
 
 QUANTIZATIONS: Mapping[str, QuantizationMode] = {mode: mode for mode in get_args(QuantizationMode)}
 WITH_LOSS = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.BACKWARD)
-# Steps whose loss and score leave out padded places.
-MASKED = (StepKind.TRAIN, StepKind.EVALUATE)
 
 
 def step_kind(subject: str, name: str, text: str = "") -> StepKind:

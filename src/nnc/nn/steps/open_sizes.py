@@ -24,8 +24,6 @@ from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import trace
 
 Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
-# Kinds whose programs serve other sizes too.
-PADDED_KINDS = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.PREDICT)
 
 
 class OpenSizes:
@@ -37,7 +35,7 @@ class OpenSizes:
         self._inputs, self._open, self._shapes_at = options.inputs, options.open, options.shapes_at
         self._objective = options.objective
         self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
-        self._obstacles: dict[tuple[bool, int], str] = {}
+        self._obstacles: dict[int, str] = {}
         self._uncached: str | None = None
         self._tracing = fork_safe_rlock()
         self.most = options.longest
@@ -62,17 +60,16 @@ class OpenSizes:
 
     def obstacle(self, kind: StepKind, axis: int) -> str:
         """Why examples (axis 0) or steps (axis 1) of such a program cannot be padded; empty where they can."""
-        if kind not in PADDED_KINDS:
+        if kind is not StepKind.TRAIN:
             return f"{kind.value} steps take sizes as they are"
-        if kind is not StepKind.PREDICT and self._objective.obstacle:
+        if self._objective.obstacle:
             return self._objective.obstacle
         if axis and self.most < LARGE:
             return f"there are at most {self.most} sizes"
-        place = (kind.differentiates, axis)
         with self._tracing:
-            if place not in self._obstacles:
-                self._obstacles[place] = obstacle(lambda size: self._traced(*place, size), axis)
-            return self._obstacles[place]
+            if axis not in self._obstacles:
+                self._obstacles[axis] = obstacle(lambda size: self._traced(axis, size), axis)
+            return self._obstacles[axis]
 
     def cache_obstacle(self) -> str:
         """Why a token's scores cannot be had from it and what is kept of earlier ones; empty where they can."""
@@ -95,9 +92,9 @@ class OpenSizes:
         length = padded_size(steps, capacity) if steps > 1 else steps or capacity
         return StepKey(StepKind.GENERATE, rows, length, capacity=capacity)
 
-    def _traced(self, training: bool, axis: int, size: int) -> Built:
+    def _traced(self, axis: int, size: int) -> Built:
         builder, (batch, length) = self._builder(), (2, size) if axis else (size, min(self.most, SMALL))
-        return trace(builder.options, builder.specs, batch, length, training=training)
+        return trace(builder.options, builder.specs, batch, length, training=True)
 
     def _traced_generation(self, steps: int) -> Built:
         builder = self._builder()
@@ -111,17 +108,15 @@ class OpenSizes:
             return key
         batch = key.batch if fixed else padded_size(key.batch)
         steps = length if paced else padded_size(length, self.most)
-        return replace(key, batch=batch, length=steps, padded=kind is not StepKind.PREDICT)
+        return replace(key, batch=batch, length=steps, padded=True)
 
     def padded(self, key: StepKey, examples: Arrays, count: int, length: int) -> Arrays:
         """Inputs of a step: the last row and the last step again and again, and which places are real."""
-        batch, steps = key.batch, key.length
-        if not key.padded and (batch, steps) == (count, length):
+        if not key.padded:
             return examples
+        batch, steps = key.batch, key.length
         pairs = zip(examples, self._shapes_at(steps), strict=True)
         arrays = tuple(_filled(example, (batch, *shape)) for example, shape in pairs)
-        if not key.padded:
-            return arrays
         real = np.zeros((batch, steps) if steps else (batch,), bool)
         real[(slice(count), slice(length)) if steps else slice(count)] = True
         return (*arrays, real, np.array(1.0 / (count * (length or 1))))

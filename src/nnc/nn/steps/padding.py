@@ -1,6 +1,6 @@
 """Open sizes: which sizes are compiled, and whether rows that only fill up a size can reach the others.
 
-The first `EXACT` sizes of a kind are compiled as they are; any other takes the program of the next power of two from
+Training has programs for the first `EXACT` sizes that it meets; any other takes the one of the next power of two from
 `LEAST` on, if padding reaches no real row. That is read off two graphs of one layer whose sizes differ: the axes that
 differ are those of rows, and each command must keep rows apart along them (`ROWS`), or look at earlier ones alone.
 """
@@ -17,7 +17,8 @@ from nnc.ops.rules import PATTERN, Pattern
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecSymbol, TensorKey, TensorSymbol
 
-EXACT = 2
+# Half of the programs that a model keeps: training that meets more sizes would make them again and again.
+EXACT = 16
 LEAST = 16
 # Sizes of the two graphs: neither divides the other.
 SMALL, LARGE = 5, 7

@@ -17,9 +17,11 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.padding import EXACT
 from nnc.nn.steps.step_builder import StepBuilder
+from nnc.nn.steps.step_graph import StepDraft
 from nnc.symbolic import Arena, Compiled
+from nnc.symbolic.sharing.openings import Templates
 
-# By kind, the examples and steps of the programs that are compiled as they are.
+# By kind, the examples and steps of the programs that are not padded.
 Met = dict[StepKind, tuple[tuple[int, int], ...]]
 
 
@@ -40,6 +42,7 @@ class ModelPrograms:
         self._builder, self._homes, self._sizes, self._met = builder, homes, sizes, met
         self.arena = Arena()
         self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
+        self._templates: Templates[StepDraft] = Templates()
         self._beyond_limit: set[StepKey] = set()
         # One is kept: memory for one generation is what statements count.
         self._spare: deque[GenerationCaches] = deque(maxlen=1)
@@ -138,7 +141,7 @@ class ModelPrograms:
         builder = self._builder()
         allowed = builder.options.allowed_precision
         try:
-            return builder.build(key, builder.options.precision)
+            return builder.build(key, builder.options.precision, self._templates)
         except OutOfMemoryError:
             raise
         except MemoryLimitError as error:
@@ -147,7 +150,7 @@ class ModelPrograms:
                 raise
             refused = error
         try:
-            return builder.build(key, allowed)
+            return builder.build(key, allowed, self._templates)
         except MemoryLimitError as error:
             raise min(refused, error, key=lambda refusal: refusal.smallest) from None
 
@@ -160,6 +163,6 @@ def _advise(error: MemoryLimitError, builder: StepBuilder, key: StepKey) -> None
     """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
     if builder.options.precision is None and builder.options.dtype is F32:
         free = replace(builder, options=replace(builder.options, memory_limit=None))
-        enough = free.build(key, BF16).step.compiled.memory().arena
+        enough = free.build(key, BF16, Templates()).step.compiled.memory().arena
         if enough < error.smallest:
             error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
@@ -16,12 +18,16 @@ from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.logits import warn_of_probabilities
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import PlannedStep
-from nnc.nn.steps.step_graph import StepGraph, trace
+from nnc.nn.steps.step_graph import StepDraft, StepGraph, StepTemplate, trace
 from nnc.nn.steps.training_steps import SHARE, applied, summed, updated
 from nnc.ops import cast, divide, reduce_sum, reshape, slice_axis, sum_of
 from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import steering_dtype
+from nnc.symbolic.sharing.openings import Opening, Templates
+
+# What the sizes of a step are of.
+EXAMPLES = "examples"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,19 +39,38 @@ class StepBuilder:
     freezing: Freezing | None = None
 
     @RareCollections()
-    def build(self, key: StepKey, precision: DType | None) -> PlannedStep:
-        """The planned step of this key; a `padded` one has two inputs more: which places are real, and 1 / how many."""
-        step = self.begin(key.kind, None if key.kind is StepKind.APPLY else precision)
+    def build(self, key: StepKey, precision: DType | None, templates: Templates[StepDraft]) -> PlannedStep:
+        """The planned step of this key, by one of the `templates` where there is one for its sizes.
+
+        A `padded` one has two inputs more: which places are real, and 1 / how many.
+        """
         if key.kind is StepKind.APPLY:
-            return applied(step)
+            return applied(self.begin(key.kind))
         if key.kind is StepKind.GENERATE:
-            return generating(step, key, self.freezing)
+            return generating(self.begin(key.kind, precision), key, self.freezing)
+        if key.kind is StepKind.FREEZE:
+            step = self.begin(key.kind, precision)
+            inputs = step.input_symbols(key.batch, key.length)
+            return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
+        kind = (self.options, replace(key, batch=0, length=0), precision)
+        draft = templates.draft(kind, {EXAMPLES: (key.batch, key.length)}, partial(self._template, key, precision))
+        return (self._drafted(key, precision) if draft is None else draft).planned()
+
+    def _template(self, key: StepKey, precision: DType | None, opening: Opening) -> StepTemplate | None:
+        """The step for open sizes; None where layers refuse them, whose code may be anybody's."""
+        batch, length = opening.shapes[EXAMPLES]
+        try:
+            return StepTemplate.of(opening, self._drafted(replace(key, batch=batch, length=length), precision))
+        except Exception:  # what is wrong is told where sizes are plain
+            return None
+
+    def _drafted(self, key: StepKey, precision: DType | None) -> StepDraft:
+        """Layer, loss and updates behind their passes."""
+        step = self.begin(key.kind, precision)
         inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
         outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
         if key.kind is StepKind.PREDICT:
-            return step.plan((inputs, (), outputs), {})
-        if key.kind is StepKind.FREEZE:
-            return frozen_step(step, inputs, outputs, key.quantization)
+            return step.drafted((inputs, (), outputs), {})
         targets = step.targets(outputs)
         if key.kind.differentiates:
             warn_of_probabilities(step.options.losses, outputs)
@@ -56,7 +81,7 @@ class StepBuilder:
         elif key.kind is StepKind.BACKWARD:
             carry, results = summed(step, renewed, results, key.batch)
         results = (*results, *outputs) if key.outputs else results
-        return step.plan(((*inputs, *masks), targets, results), carry)
+        return step.drafted(((*inputs, *masks), targets, results), carry)
 
     def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:
         """The graph of such a step with the model's tensors alone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nnc.classes import dataclass
@@ -14,7 +14,9 @@ from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.minimization import steering_dtype
-from nnc.symbolic.passes import lower_precision, simplify
+from nnc.symbolic.passes import Report, lower_precision, simplify
+from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
+from nnc.symbolic.sharing.templates import GraphTemplate
 
 # Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
 F16_LOSS_SCALE = 1024.0
@@ -98,15 +100,18 @@ class StepGraph:
             return self.steering_input(SCALE)
         return F16_LOSS_SCALE if self.precision is F16 else 1.0
 
-    def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:
-        """The step with its passes, planned; `carry` maps what is computed to what it renews."""
-        inputs, targets, results = ends
-        backend, given = self.options.backend, dict.fromkeys(self.given.values())
+    def drafted(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> StepDraft:
+        """The step behind its passes; `carry` maps what is computed to what it renews."""
+        results, backend = ends[2], self.options.backend
         if self.precision is not None:
+            given = dict.fromkeys(self.given.values())
             lower_precision(self.graph, (*results, *carry), self.precision, given, backend)
         reports = simplify(self.graph, (*results, *carry), self.options.passes, backend=backend)
-        compiled = self.lower(results, given, carry)
-        return PlannedStep(ModelStep(compiled, inputs, targets, results, reports), self.given, self.precision)
+        return StepDraft(self, ends, carry, reports)
+
+    def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:
+        """The step with its passes, planned."""
+        return self.drafted(ends, carry).planned()
 
     def lower(
         self, results: tuple[Symbol, ...], given: Mapping[Symbol, None], carry: Mapping[Symbol, Symbol]
@@ -123,6 +128,52 @@ class StepGraph:
             autotune=options.autotune,
             deterministic=options.deterministic,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepDraft:
+    """A step behind its passes, in front of what is decided for each size anew."""
+
+    step: StepGraph
+    ends: Ends
+    carry: Mapping[Symbol, Symbol]
+    reports: tuple[Report, ...]
+
+    def planned(self) -> PlannedStep:
+        """The step planned."""
+        step, (inputs, targets, results) = self.step, self.ends
+        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry)
+        return PlannedStep(ModelStep(compiled, inputs, targets, results, self.reports), step.given, step.precision)
+
+    def on(self, graph: SymbolicGraph) -> StepDraft:
+        """The same on a copy of its graph."""
+
+        def here(symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
+            return tuple([graph.symbol(symbol.key) for symbol in symbols])
+
+        given = dict(zip(self.step.given, here(self.step.given.values()), strict=True))
+        carry = dict(zip(here(self.carry), here(self.carry.values()), strict=True))
+        inputs, targets, results = map(here, self.ends)
+        return StepDraft(replace(self.step, graph=graph, given=given), (inputs, targets, results), carry, self.reports)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTemplate:
+    """A draft for all sizes that meet the guards of its `shapes`."""
+
+    shapes: OpenShapes
+    draft: StepDraft
+    graph: GraphTemplate
+
+    @classmethod
+    def of(cls, opening: Opening, draft: StepDraft) -> StepTemplate:
+        """Of what was drafted at the shapes of an opening, which is closed."""
+        return cls(opening.close(), draft, GraphTemplate.of(draft.step.graph))
+
+    def at(self, shapes: Shapes) -> StepDraft | None:
+        """The draft for these sizes; None where layers, losses or passes take another way for them."""
+        numbers = self.shapes.numbers(shapes)
+        return None if numbers is None else self.draft.on(self.graph.at(numbers))
 
 
 def trace(

@@ -84,7 +84,7 @@ def _kept(match: Match) -> Replacement | None:
     """Elements of one value in other places, or many of them as one."""
     values = _values(match)
     empty = any(symbol is not None and symbol.spec.elements == 0 for symbol in match.inputs)
-    if values is None or empty or len({repr(value) for value in values}) != 1:
+    if values is None or empty or (len(values) > 1 and len(set(map(repr, values))) > 1):
         return None
     return _filled(match, values[0])
 

@@ -12,19 +12,21 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeVar, cast
 
 from nnc.classes import dataclass
 from nnc.core.values.derived import Known
-from nnc.core.values.sizes import size_of
+from nnc.core.values.sizes import Size, size_of
 from nnc.core.values.spec import TensorSpec
 from nnc.symbolic.ir import Body, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 
 T = TypeVar("T")
+# By the place of a size in its trace.
+Numbers = Sequence[Known] | Mapping[int, Known]
 # Values that are made of nothing else.
 ATOMS = frozenset({bool, bytes, float, int, str, type(None)})
 
@@ -48,7 +50,7 @@ class GraphTemplate:
         """Whether it is the same at all sizes."""
         return not self.tensors and not self.execs
 
-    def at(self, numbers: Sequence[Known]) -> SymbolicGraph:
+    def at(self, numbers: Numbers) -> SymbolicGraph:
         """The graph with these numbers, by their places in the trace; its keys are those of the template."""
         renewal = Renewal(numbers)
         execs = {key: replace(record, command=renewal.of(record.command)) for key, record in self.execs.items()}
@@ -57,21 +59,31 @@ class GraphTemplate:
 
 def depends(value: object) -> bool:
     """Whether there is a size in a value, or in what it is made of, that remembers where it comes from."""
-    if size_of(value) is not None:
-        return True
-    if isinstance(value, tuple | list | frozenset):
-        return any(map(depends, value))
-    if isinstance(value, SymbolicGraph):
-        return not GraphTemplate.of(value).is_fixed
-    if dataclasses.is_dataclass(value):
-        return any(depends(getattr(value, each.name)) for each in dataclasses.fields(value))
-    return False
+    return next(sizes_in(value), None) is not None
+
+
+def sizes_in(value: object) -> Iterator[Size]:
+    """The sizes in a value, or in what it is made of, that remember where they come from."""
+    size, kind = size_of(value), type(value)
+    if size is not None:
+        yield size
+    elif kind in ATOMS:
+        return
+    elif isinstance(value, tuple | list | frozenset):
+        for part in value:
+            yield from sizes_in(part)
+    elif isinstance(value, SymbolicGraph):
+        yield from sizes_in(tuple([record for _, record in value.tensors.items()]))
+        yield from sizes_in(tuple([record.command for _, record in value.execs.items()]))
+    elif dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            yield from sizes_in(getattr(value, each.name))
 
 
 class Renewal:
     """Values with other numbers in the place of sizes; what has none stays as it is."""
 
-    def __init__(self, numbers: Sequence[Known]) -> None:
+    def __init__(self, numbers: Numbers) -> None:
         self._numbers = numbers
         self._specs: dict[int, TensorSpec] = {}
 

@@ -66,7 +66,7 @@ def records_of(content: bytes) -> tuple[Record, ...]:
 
 
 def _written(formulas: list[Any], words: list[Any], phases: list[Any]) -> WrittenKernel:
-    sizes, steps = formulas
+    sizes, steps, _ = formulas  # a kernel calls no functions
     kept = Formulas(sizes, tuple(Step(*step) for step in steps))
     return WrittenKernel(kept, tuple((place, kind) for place, kind in words), tuple(WrittenPhase(*p) for p in phases))
 
