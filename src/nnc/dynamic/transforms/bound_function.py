@@ -34,12 +34,13 @@ def bound_on(function: CompiledFunction[..., Any], backend: str, *args: Tree) ->
     """
     twin = CompiledFunction(function.function, replace(function.options, backend=backend, autotune=False))
     program, arrays = twin._program(args, {})
-    if program.renewed or len(program.inputs) > len(arrays) + len(program.captured):
+    draft = program.draft
+    if draft.renewed or len(draft.inputs) > len(arrays) + len(draft.captured):
         got = "a function that renews variables or draws random numbers"
         raise UsageError("library", got=got, need="results of arguments alone", origin=caller_origin())
-    given = [Tensor.empty(symbol.spec) for symbol in program.inputs[: len(arrays)]]
-    captured = [contiguous_tensor(variable) for variable in program.captured]
-    made = [Tensor.empty(symbol.spec) for symbol in program.outputs]
-    pairs = zip((*program.inputs, *program.outputs), (*given, *captured, *made), strict=True)
-    names = [symbol.name or f"x{place}" for place, symbol in enumerate(program.inputs[: len(arrays)])]
+    given = [Tensor.empty(symbol.spec) for symbol in draft.inputs[: len(arrays)]]
+    captured = [contiguous_tensor(variable) for variable in draft.captured]
+    made = [Tensor.empty(symbol.spec) for symbol in draft.outputs]
+    pairs = zip((*draft.inputs, *draft.outputs), (*given, *captured, *made), strict=True)
+    names = [symbol.name or f"x{place}" for place, symbol in enumerate(draft.inputs[: len(arrays)])]
     return BoundFunction(program.compiled.rebind(dict(pairs)), dict(zip(names, given, strict=True)), tuple(made))

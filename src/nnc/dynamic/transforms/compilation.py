@@ -5,8 +5,12 @@
 
 A signature is the shapes and element types of all arrays among the arguments, nested in tuples, lists and dictionaries,
 and the values of everything else: numbers, texts and other static arguments; of layers and modules, which one it is. A
-number that changes from call to call is better given as an array. A new signature is recorded anew; `recorded` counts
-them.
+number that changes from call to call is better given as an array.
+
+A function is recorded with open sizes where arrays of another size come, or where `sizes` names axes. All sizes at
+which it takes the same way have programs of that one record; it does not run again for them. What it compares or
+computes with a size is kept as a guard or a formula; what reads one as a number (`range(x.shape[0])`, an array of so
+many elements) has it recorded for each. `recorded` counts how often it ran for that.
 
 Called on recorded variables, a compiled function is one node of the record: it keeps what its gradient reads, and
 gradients go through it, to any order, by programs of their own. Called while another function is recorded, it becomes a
@@ -16,9 +20,9 @@ part of that one's program.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
-from functools import update_wrapper
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 import numpy as np
@@ -36,23 +40,30 @@ from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import ProgramCall, ProgramOptions
 from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters
-from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
+from nnc.dynamic.traced import active_trace
 from nnc.dynamic.transforms.batched import active_levels
+from nnc.dynamic.transforms.named_sizes import NamedSizes, Sizes
 from nnc.dynamic.transforms.randomness import next_counter
+from nnc.dynamic.transforms.recording import (
+    FunctionDraft,
+    FunctionTemplate,
+    Mode,
+    RecordedFunction,
+    Signature,
+    place_of,
+    record,
+)
 from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, names_of, spec_of
-from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
+from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
-from nnc.ops.movement.copy import contiguous
-from nnc.symbolic import Compiled, MemoryStatement, Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic import Compiled, MemoryStatement
 from nnc.symbolic import compile as compile_graph
 from nnc.symbolic.compiler import Arena, MovingProgram
-from nnc.symbolic.passes import simplify
+from nnc.symbolic.sharing.openings import Opening, Templates
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Signature = tuple[Structure, tuple[Hashable, ...]]
-Mode = Callable[[], Hashable]
 KEPT_SIGNATURES = 1024
 
 
@@ -64,56 +75,7 @@ class CompileOptions:
     memory_limit: int | None = None
     autotune: TuneOptions | bool = False
     deterministic: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Source:
-    """A function as it was recorded, before passes changed it: inputs, outputs, constants."""
-
-    graph: SymbolicGraph
-    inputs: tuple[TensorKey, ...]
-    outputs: tuple[TensorKey, ...]
-    constants: Mapping[TensorKey, Tensor]
-
-
-@dataclass(slots=True, eq=False)
-class _Recorded:
-    """A function recorded for one signature.
-
-    `results` are symbols, or whatever else the function gave, as it is. `call` is the same as a node of the record.
-    """
-
-    compiled: Compiled
-    moving: MovingProgram
-    inputs: tuple[Symbol, ...]
-    outputs: tuple[Symbol, ...]
-    results: tuple[Any, ...]
-    structure: Structure
-    source: _Source
-    signature: str
-    call: ProgramCall | None = None
-    # Variables that the function uses: each call gives their values. And those that it renews, with their outputs.
-    captured: tuple[Variable, ...] = ()
-    renewed: tuple[tuple[Variable, Symbol], ...] = ()
-    # Per result which output it is, None for what is no symbol.
-    order: tuple[int | None, ...] = ()
-    renewals: tuple[tuple[Variable, int], ...] = ()
-    # What the program depends on beside arguments, such as whether a layer is in training, by its owner's identity.
-    modes: Mapping[int, Mode] = field(default_factory=dict)
-    # The signature that it is kept under.
-    of: Signature = (LEAF, ())
-
-    def __post_init__(self) -> None:
-        numbers = {entry: number for number, entry in enumerate(self.outputs)}
-        self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in self.results)
-        self.renewals = tuple((variable, numbers[symbol]) for variable, symbol in self.renewed)
-
-    def assembled(self, values: Sequence[Variable]) -> Tree:
-        """What the function gives, of the values of its outputs."""
-        if self.structure is LEAF and self.order[0] is not None:
-            return values[self.order[0]]
-        pairs = zip(self.order, self.results, strict=True)
-        return self.structure.unflatten([entry if place is None else values[place] for place, entry in pairs])
+    sizes: Sizes | None = None
 
 
 class CompiledFunction(Generic[P, R]):
@@ -127,8 +89,11 @@ class CompiledFunction(Generic[P, R]):
         update_wrapper(self, function)
         self.function = function
         self.options = options
+        # How often the function ran to be recorded.
         self.recorded = 0
-        self._programs: RecentlyUsed[tuple[Hashable, ...], _Recorded] = RecentlyUsed(_nbytes)
+        self._sizes = NamedSizes.of(options.sizes)
+        self._templates: Templates[FunctionDraft] = Templates()
+        self._programs: RecentlyUsed[tuple[Hashable, ...], RecordedFunction] = RecentlyUsed(_nbytes)
         # The modes of the programs that are kept, by signature: those of another signature make no program anew, and
         # a layer is held no longer than its program.
         self._modes: dict[Signature, tuple[Mode, ...]] = {}
@@ -143,12 +108,13 @@ class CompiledFunction(Generic[P, R]):
         if INSPECTORS.eager or active_trace() is not None or active_levels():
             return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
-        arrays.extend(program.captured)
-        if len(program.inputs) > len(arrays):
+        draft = program.draft
+        arrays.extend(draft.captured)
+        if len(draft.inputs) > len(arrays):
             arrays.append(next_counter())
         graph = _graph_of(arrays)
         # What comes of a program that renews variables is constant: their gradients were taken inside.
-        if not program.renewed and _is_recorded(arrays) and graph.recording:
+        if not draft.renewed and _is_recorded(arrays) and graph.recording:
             values = self._run_recorded(graph, program, arrays)
         else:
             values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
@@ -204,7 +170,7 @@ class CompiledFunction(Generic[P, R]):
             origin=caller_origin(),
         )
 
-    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Recorded, list[Any]]:
+    def _program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[RecordedFunction, list[Any]]:
         """The program of the signature, and the arrays among the arguments."""
         arrays: list[Any] = []
         key = None if kwargs else key_of_variables(args, arrays)
@@ -222,14 +188,13 @@ class CompiledFunction(Generic[P, R]):
                 if program is None:
                     program = self._keep(signature, self._record(args, kwargs))
                     self._arena.fit(entry.compiled for entry in self._programs.values())
-                    self.recorded += 1
         return program, arrays
 
     def _in_modes(self, signature: Signature) -> tuple[Hashable, ...]:
         modes = self._modes.get(signature)
         return signature if modes is None else (*signature, *[mode() for mode in modes])
 
-    def _keep(self, signature: Signature, made: _Recorded) -> _Recorded:
+    def _keep(self, signature: Signature, made: RecordedFunction) -> RecordedFunction:
         """Keep a program, and of modes those alone that programs which are still kept depend on."""
         made.of = signature
         self._modes = _modes_of([*self._programs.values(), made])
@@ -237,76 +202,65 @@ class CompiledFunction(Generic[P, R]):
         self._modes = _modes_of(self._programs.values())
         return program
 
-    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Recorded:
-        """Run the function on traced values."""
-        trace = FunctionTrace(getattr(self.function, "__name__", "function"))
+    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecordedFunction:
+        """The program for these arguments: of what the function did at other sizes, or of what it does now."""
         leaves, structure = flatten((args, kwargs))
-        names = names_of(self.function, structure)
-        traced = [
-            trace.input(spec_of(leaf), name) if is_tensor(leaf) else leaf
-            for leaf, name in zip(leaves, names, strict=True)
+        names = tuple(names_of(self.function, structure))
+        specs = {place_of(place): spec_of(leaf) for place, leaf in enumerate(leaves) if is_tensor(leaf)}
+        shapes = {place: spec.shape for place, spec in specs.items()}
+        places = {names[int(place)]: place for place in specs}
+        groups = self._sizes.groups({name: shapes[place] for name, place in places.items()})
+        named = [tuple([(places[name], axis) for name, axis in group]) for group in groups]
+        kinds = [
+            (len(spec.shape), replace(spec, shape=())) if (spec := specs.get(place_of(place))) else kind_of(leaf)
+            for place, leaf in enumerate(leaves)
         ]
-        given_args, given_kwargs = structure.unflatten(traced)
-        with trace.active():
-            returned, shape = flatten(self.function(*given_args, **given_kwargs))
-            results = tuple(_result(trace, entry) for entry in returned)
-            renewed = tuple((variable, _result(trace, value)) for variable, value in trace.renewed.values())
-        inputs = [entry.symbol for entry in traced if isinstance(entry, TracedValue)]
-        captured = tuple(variable for variable, _ in trace.captured.values())
-        inputs += [value.symbol for _, value in trace.captured.values()]
-        # Where random numbers are drawn, each call gives their counter as one more input.
-        inputs += [] if trace.counter is None else [trace.counter.symbol]
-        pairs = zip(names_of(self.function, structure), leaves, strict=True)
+        make = partial(self._template, leaves, structure, names)
+        draft = self._templates.draft((structure, tuple(kinds)), shapes, make, named)
+        if draft is None:
+            draft = record(self.function, leaves, structure, names, self.options.backend)
+            self.recorded += 1
+        pairs = zip(names, leaves, strict=True)
         shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
-        made = self._planned(trace, tuple(inputs), results, shape, shown, captured, renewed)
-        made.modes = trace.modes
-        return made
+        return self._planned(draft, shown)
 
-    def _planned(
-        self,
-        trace: FunctionTrace,
-        inputs: tuple[Symbol, ...],
-        results: tuple[Any, ...],
-        structure: Structure,
-        signature: str,
-        captured: tuple[Variable, ...],
-        renewed: tuple[tuple[Variable, Symbol], ...],
-    ) -> _Recorded:
-        """What the function did as a program, and as it was before passes changed it."""
-        kept = (*results, *(symbol for _, symbol in renewed))
-        outputs = tuple(dict.fromkeys(entry for entry in kept if isinstance(entry, Symbol)))
-        copy = trace.graph.duplicate()
-        source = _Source(
-            copy.graph,
-            tuple(copy.tensors[operand.key] for operand in inputs),
-            tuple(copy.tensors[output.key] for output in outputs),
-            {copy.tensors[constant.key]: tensor for constant, tensor in trace.constants.items()},
-        )
-        simplify(trace.graph, outputs, backend=self.options.backend)
+    def _template(
+        self, leaves: Sequence[Any], structure: Structure, names: Sequence[str], opening: Opening
+    ) -> FunctionTemplate | None:
+        """The function recorded with open sizes; None where it refuses them, whose code may be anybody's."""
+        try:
+            draft = record(self.function, leaves, structure, names, self.options.backend, opening.shapes)
+        except Exception:  # what is wrong is told where sizes are plain
+            return None
+        template = FunctionTemplate.of(opening, draft)
+        self.recorded += template is not None
+        return template
+
+    def _planned(self, draft: FunctionDraft, signature: str) -> RecordedFunction:
+        """The program of what the function did."""
+        inputs, outputs, options = draft.inputs, draft.outputs, self.options
         compiled = compile_graph(
-            trace.graph,
+            draft.graph,
             outputs,
-            given={**trace.constants, **dict.fromkeys(inputs)},
+            given={**draft.constants, **dict.fromkeys(inputs)},
             bind=dict.fromkeys(outputs),
-            backend=self.options.backend,
-            memory_limit=self.options.memory_limit,
-            autotune=self.options.autotune,
-            deterministic=self.options.deterministic,
-        )
-        compiled = compiled.in_arena_of(self._arena)
-        moving = MovingProgram(compiled, inputs, outputs)
-        return _Recorded(
-            compiled, moving, inputs, outputs, results, structure, source, signature, None, captured, renewed
-        )
+            backend=options.backend,
+            memory_limit=options.memory_limit,
+            autotune=options.autotune,
+            deterministic=options.deterministic,
+        ).in_arena_of(self._arena)
+        return RecordedFunction(compiled, MovingProgram(compiled, inputs, outputs), draft, signature)
 
-    def _run(self, program: _Recorded, arrays: Sequence[Any]) -> list[Tensor]:
+    def _run(self, program: RecordedFunction, arrays: Sequence[Any]) -> list[Tensor]:
         """Each output in memory of its own, computed from the arrays where they are."""
         made = program.moving.fresh(self._pool)
         if made:
             program.moving.run([*map(contiguous_tensor, arrays), *made])
         return made
 
-    def _run_recorded(self, graph: DynamicGraph, program: _Recorded, arrays: Sequence[Any]) -> tuple[Variable, ...]:
+    def _run_recorded(
+        self, graph: DynamicGraph, program: RecordedFunction, arrays: Sequence[Any]
+    ) -> tuple[Variable, ...]:
         """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
         if any(isinstance(entry, Variable) and entry.graph is not graph for entry in arrays):
             got, need = "variables of several graphs", "variables of one graph"
@@ -317,10 +271,10 @@ class CompiledFunction(Generic[P, R]):
         inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 
-    def _call(self, program: _Recorded) -> ProgramCall:
+    def _call(self, program: RecordedFunction) -> ProgramCall:
         with self._lock:
             if program.call is None:
-                source = program.source
+                source = program.draft.source
                 options = ProgramOptions(self._arena, self._lock, self.options.backend, self.options.memory_limit)
                 program.call = ProgramCall.taped(source.graph, source.inputs, source.outputs, source.constants, options)
             return program.call
@@ -336,7 +290,7 @@ class CompiledFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))
-        return f"compile({name}), recorded for {self.recorded} signatures"
+        return f"compile({name}), recorded {self.recorded} times"
 
 
 @overload
@@ -349,6 +303,7 @@ def compile(
     memory_limit: int | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
+    sizes: Sizes | None = None,
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
 @overload
 def compile(
@@ -358,6 +313,7 @@ def compile(
     memory_limit: int | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
+    sizes: Sizes | None = None,
 ) -> CompiledFunction[P, R]: ...
 @checked
 def compile(
@@ -367,6 +323,7 @@ def compile(
     memory_limit: int | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
+    sizes: Sizes | None = None,
 ) -> CompiledFunction[P, R] | Callable[[Callable[P, R]], CompiledFunction[P, R]]:
     """The function, compiled: each call runs one native program, which the first call of a signature records.
 
@@ -375,6 +332,10 @@ def compile(
     program. With a `memory_limit`, in bytes, the arena of each program takes no more, or MemoryLimitError says what it
     would take.
 
+    Axes open at the second size that comes. `sizes={"x": ("n", 64), "n": range(1, 513)}` opens the first axis of the
+    argument x at once, for sizes from 1 to 512, and fixes the second one; None is an axis of any size. ShapeError for
+    other sizes, and where two axes of one name differ.
+
     >>> @compile
     ... def area(radius):
     ...     return 3.0 * radius * radius
@@ -382,7 +343,7 @@ def compile(
     Variable(f32[2], constant)
     [ 3. 12.]
     """
-    options = CompileOptions(backend, memory_limit, autotune, deterministic)
+    options = CompileOptions(backend, memory_limit, autotune, deterministic, sizes)
     if function is None:
         return lambda given: CompiledFunction(given, options)
     return CompiledFunction(function, options)
@@ -392,30 +353,17 @@ def compile(
 jit = compile
 
 
-def _modes_of(programs: Iterable[_Recorded]) -> dict[Signature, tuple[Mode, ...]]:
+def _modes_of(programs: Iterable[RecordedFunction]) -> dict[Signature, tuple[Mode, ...]]:
     """Per signature the modes of its programs, in an order that does not depend on when they ran."""
     modes_by_owner: dict[Signature, dict[int, Mode]] = {}
     for program in programs:
-        if program.modes:
-            modes_by_owner.setdefault(program.of, {}).update(program.modes)
+        if program.draft.modes:
+            modes_by_owner.setdefault(program.of, {}).update(program.draft.modes)
     return {signature: tuple(modes[owner] for owner in sorted(modes)) for signature, modes in modes_by_owner.items()}
 
 
-def _nbytes(program: _Recorded) -> int:
+def _nbytes(program: RecordedFunction) -> int:
     return program.compiled.memory().program
-
-
-def _result(trace: FunctionTrace, value: Tree) -> Tree:
-    """The symbol of a traced value, in memory that a command of the program writes; anything else as it is."""
-    if isinstance(value, Variable) and value.place is not None:
-        trace.lift(value)
-    if isinstance(value, np.ndarray | Tensor):
-        return default_graph().constant(value)
-    if not isinstance(value, TracedValue):
-        return value
-    symbol = trace.symbol(value)
-    is_written = trace.graph.root(symbol.key) == symbol.key and trace.graph.writers(symbol.key)
-    return symbol if is_written else trace.symbol(contiguous(value))
 
 
 def contiguous_tensor(value: Tree) -> Tensor:

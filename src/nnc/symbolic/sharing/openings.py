@@ -10,8 +10,9 @@ What is the same at all sizes of a `kind`, such as element types, belongs to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
+from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
 from nnc.classes import dataclass
@@ -87,13 +88,20 @@ class Templates(Generic[D]):
     _kept: dict[Hashable, list[Template[D]]] = field(default_factory=dict)
     _unused: dict[Hashable, int] = field(default_factory=dict)
 
-    def draft(self, kind: Hashable, shapes: Shapes, make: Callable[[Opening], Template[D] | None]) -> D | None:
+    def draft(
+        self,
+        kind: Hashable,
+        shapes: Shapes,
+        make: Callable[[Opening], Template[D] | None],
+        named: Sequence[Axes] = (),
+    ) -> D | None:
         """A draft for these shapes; None where there is no template for them: they are drafted as they are.
 
-        `make` gives None for sizes that it refuses. What is wrong with them is told where they are plain ones.
+        `make` gives None for sizes that it refuses. What is wrong with them is told where they are plain ones. The axes
+        `named` are open at first shapes too, and all of a group have one size, as the caller has seen.
         """
         draft = self._find(kind, shapes)
-        if draft is not None or (opening := self._opening(kind, shapes)) is None:
+        if draft is not None or (opening := self._opening(kind, shapes, named)) is None:
             return draft
         try:
             template = make(opening)
@@ -116,8 +124,8 @@ class Templates(Generic[D]):
                 return draft
         return None
 
-    def _opening(self, kind: Hashable, shapes: Shapes) -> Opening | None:
-        """The shapes with open axes: those whose sizes have differed so far. None at the first shapes of a kind."""
+    def _opening(self, kind: Hashable, shapes: Shapes, named: Sequence[Axes]) -> Opening | None:
+        """The shapes with open axes, which are named or whose sizes have differed so far; None where none is open."""
         first = self._first.setdefault(kind, dict(shapes))
         differing = tuple(
             (name, axis)
@@ -125,12 +133,13 @@ class Templates(Generic[D]):
             for axis, size in enumerate(shape)
             if size != first[name][axis]
         )
-        opened = tuple(dict.fromkeys((*self._opened.get(kind, ()), *differing)))
+        opened = tuple(dict.fromkeys((*self._opened.get(kind, ()), *chain(*named), *differing)))
         if not opened or self._unused.get(kind, 0) >= MOST_UNUSED:
             return None
         self._opened[kind] = opened
         trace = SizeTrace()
         sizes = {place: trace.read(shapes[place[0]][place[1]]) for place in opened}
+        sizes |= {place: sizes[group[0]] for group in named for place in group}
         read = {
             name: tuple([sizes.get((name, axis), size) for axis, size in enumerate(shape)])
             for name, shape in shapes.items()
