@@ -24,6 +24,7 @@ from nnc.onnx.node import Array, Elements
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.size_elements import has_sizes, kind_of
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
+from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.passes import Beforehand
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.templates import GraphTemplate, Renewal
@@ -53,6 +54,7 @@ class GraphDraft:
     own: frozenset[TensorKey]
     importer: OnnxImporter | None
     nbytes: int
+    orders: KnownOrders = field(default_factory=KnownOrders)
     _tensors: WeakValueDictionary[TensorKey, Tensor] = field(default_factory=WeakValueDictionary)
 
     @classmethod

@@ -511,7 +511,8 @@ class OnnxModel:
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
         draft.importer = None  # what is not read by now goes before code is made
-        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend).in_arena_of(self._arena)
+        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend, orders=draft.orders)
+        compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
         nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())

@@ -248,6 +248,7 @@ class CompiledFunction(Generic[P, R]):
             memory_limit=options.memory_limit,
             autotune=options.autotune,
             deterministic=options.deterministic,
+            orders=draft.orders,
         ).in_arena_of(self._arena)
         return RecordedFunction(compiled, MovingProgram(compiled, inputs, outputs), draft, signature)
 

@@ -25,7 +25,7 @@ from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
-from nnc.symbolic.compiler import MovingProgram
+from nnc.symbolic.compiler import KnownOrders, MovingProgram
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.templates import ATOMS, GraphTemplate, Numbers, Renewal, depends
@@ -62,6 +62,7 @@ class FunctionDraft:
     captured: tuple[Variable, ...]
     renewed: tuple[tuple[Variable, Symbol], ...]
     modes: Mapping[int, Mode]
+    orders: KnownOrders = field(default_factory=KnownOrders)
 
     @property
     def outputs(self) -> tuple[Symbol, ...]:
@@ -116,6 +117,7 @@ class FunctionTemplate:
             draft.captured,
             tuple((variable, here(symbol)) for variable, symbol in draft.renewed),
             draft.modes,
+            draft.orders,
         )
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.spec import Shape, TensorSpec
@@ -22,8 +23,25 @@ from nnc.nn.steps.model_step import Values, each_of
 from nnc.nn.steps.padding import LARGE, SMALL, Built, obstacle, padded_size
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import trace
+from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes, Templates
+from nnc.symbolic.sharing.templates import Renewal
 
 Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
+# What the size of open axes is called among shapes.
+LENGTH = "length"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputTemplate:
+    """What comes out for all lengths that meet the guards of `shapes`."""
+
+    shapes: OpenShapes
+    outputs: tuple[TensorSpec, ...]
+
+    def at(self, shapes: Shapes) -> tuple[TensorSpec, ...] | None:
+        """The specs for this length; None where layers take another way."""
+        numbers = self.shapes.numbers(shapes)
+        return None if numbers is None else Renewal(numbers).of(self.outputs)
 
 
 class OpenSizes:
@@ -34,6 +52,7 @@ class OpenSizes:
         options = builder().options
         self._inputs, self._open, self._shapes_at = options.inputs, options.open, options.shapes_at
         self._objective = options.objective
+        self._outputs: Templates[tuple[TensorSpec, ...]] = Templates()
         self._rules: RecentlyUsed[int, ExampleRules] = RecentlyUsed(lambda rules: 0)
         self._obstacles: dict[int, str] = {}
         self._uncached: str | None = None
@@ -53,10 +72,21 @@ class OpenSizes:
     def rules_at(self, length: int) -> ExampleRules:
         """The same for open axes of this size."""
         rules = self._rules.get(length)
-        if rules is None:
-            made = ExampleRules(self._shapes_at(length), self._explore(length), self._objective)
-            rules = self._rules.put(length, made)
-        return rules
+        if rules is not None:
+            return rules
+        with self._tracing:
+            outputs = self._outputs.draft(LENGTH, {LENGTH: (length,)}, self._explored)
+            outputs = self._explore(length) if outputs is None else outputs
+            made = ExampleRules(self._shapes_at(length), outputs, self._objective)
+            return self._rules.put(length, made)
+
+    def _explored(self, opening: Opening) -> OutputTemplate | None:
+        """The outputs at open axes; None where layers refuse them, whose code may be anybody's."""
+        try:
+            outputs = self._explore(opening.shapes[LENGTH][0])
+        except Exception:  # what is wrong is told where sizes are plain
+            return None
+        return OutputTemplate(opening.close(), outputs)
 
     def obstacle(self, kind: StepKind, axis: int) -> str:
         """Why examples (axis 0) or steps (axis 1) of such a program cannot be padded; empty where they can."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F16, I64, DType
@@ -13,6 +13,7 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
+from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Report, lower_precision, simplify
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
@@ -114,7 +115,11 @@ class StepGraph:
         return self.drafted(ends, carry).planned()
 
     def lower(
-        self, results: tuple[Symbol, ...], given: Mapping[Symbol, None], carry: Mapping[Symbol, Symbol]
+        self,
+        results: tuple[Symbol, ...],
+        given: Mapping[Symbol, None],
+        carry: Mapping[Symbol, Symbol],
+        orders: KnownOrders | None = None,
     ) -> Compiled:
         """The graph compiled as the options say."""
         options = self.options
@@ -127,6 +132,7 @@ class StepGraph:
             memory_limit=options.memory_limit,
             autotune=options.autotune,
             deterministic=options.deterministic,
+            orders=orders,
         )
 
 
@@ -138,11 +144,12 @@ class StepDraft:
     ends: Ends
     carry: Mapping[Symbol, Symbol]
     reports: tuple[Report, ...]
+    orders: KnownOrders = field(default_factory=KnownOrders)
 
     def planned(self) -> PlannedStep:
         """The step planned."""
         step, (inputs, targets, results) = self.step, self.ends
-        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry)
+        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry, self.orders)
         return PlannedStep(ModelStep(compiled, inputs, targets, results, self.reports), step.given, step.precision)
 
     def on(self, graph: SymbolicGraph) -> StepDraft:
@@ -154,7 +161,8 @@ class StepDraft:
         given = dict(zip(self.step.given, here(self.step.given.values()), strict=True))
         carry = dict(zip(here(self.carry), here(self.carry.values()), strict=True))
         inputs, targets, results = map(here, self.ends)
-        return StepDraft(replace(self.step, graph=graph, given=given), (inputs, targets, results), carry, self.reports)
+        step = replace(self.step, graph=graph, given=given)
+        return replace(self, step=step, ends=(inputs, targets, results), carry=carry)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

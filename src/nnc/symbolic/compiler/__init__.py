@@ -6,6 +6,7 @@ order/    which exec comes when
   window         the best order of a short stretch of execs
   choose         an order of a low peak (anti-dependencies of updates included)
   shuffle        that order, rearranged at random
+  known          orders of the same graph at other sizes
 place/    where each value lies
   liveness       from when to when each tensor holds a value somebody needs, and who takes over whose memory
   concatenation  inputs of concatenations computed in their places
@@ -33,7 +34,17 @@ lower     from what a caller asks to that
 from nnc.symbolic.compiler.compiled import Arena, Compiled, give_back_after
 from nnc.symbolic.compiler.lower import compile
 from nnc.symbolic.compiler.moving import MovingProgram
+from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
 
-__all__ = ["Arena", "Budget", "Compiled", "MemoryStatement", "MovingProgram", "compile", "give_back_after"]
+__all__ = [
+    "Arena",
+    "Budget",
+    "Compiled",
+    "KnownOrders",
+    "MemoryStatement",
+    "MovingProgram",
+    "compile",
+    "give_back_after",
+]

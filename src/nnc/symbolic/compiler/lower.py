@@ -24,6 +24,7 @@ from nnc.symbolic.compiler.compiled import (
     own_all,
 )
 from nnc.symbolic.compiler.order.choose import orderable
+from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
@@ -53,6 +54,7 @@ def compile(
     memory_limit: int | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
+    orders: KnownOrders | None = None,
 ) -> Compiled:
     """Plan and lower what `outputs` need.
 
@@ -76,13 +78,15 @@ def compile(
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
     another choice may give other last bits. With `deterministic` nothing is measured, then or later, and no choice is
     looked up: every exec has the first kernel of the first backend. UsageError when both are asked for.
+
+    `orders` are those that were found for the same graph at other sizes.
     """
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
     limit = None if memory_limit is None else checked_limit(memory_limit)
     choices = KernelChoices(checked_tuning("compile", autotune, deterministic), deterministic)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
-    compiled, compilation = _compile(graph, asked)
+    compiled, compilation = _compile(graph, asked, orders=orders)
     if limit is None or compiled.statement.arena <= limit:
         give_back_after(compiled.statement.arena + compiled.statement.bound)
         return compiled
@@ -131,7 +135,11 @@ class _Asked:
 
 
 def _compile(
-    graph: SymbolicGraph, asked: _Asked, trials: int = TRIALS, capacity: int | None = None
+    graph: SymbolicGraph,
+    asked: _Asked,
+    trials: int = TRIALS,
+    capacity: int | None = None,
+    orders: KnownOrders | None = None,
 ) -> tuple[Compiled, Compilation]:
     """The program, and what a search for a smaller one starts from.
 
@@ -153,7 +161,9 @@ def _compile(
     copies = tuple((new, old) for new, old in carries.items() if new not in direct)
     kept = frozenset(graph.root(key) for key in (*wanted, *(new for new, _ in copies)))
     boundary = Boundary(execs, frozenset(bound), kept, direct)
-    planned = plan(graph, boundary, asked.backend, streams=asked.streams, trials=trials, capacity=capacity)
+    planned = plan(
+        graph, boundary, asked.backend, streams=asked.streams, trials=trials, capacity=capacity, orders=orders
+    )
     statement = _statement(planned, frozenset(bound) - frozenset(direct))
     uses, bodies = planned.uses, planned.inner
     slack = max((uses.scratch[key] + sum(uses.nbytes[root] for root in uses.touched(key)) for key in bodies), default=0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.shuffle import search_order
 from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes
 from nnc.symbolic.compiler.order.window import best_stretch
@@ -31,9 +32,22 @@ def choose_order(
     uses: Uses,
     carries: Mapping[TensorKey, TensorKey],
     first: Collection[ExecKey] = (),
+    known: KnownOrders | None = None,
 ) -> tuple[ExecKey, ...]:
-    """An order in which each new value in `carries` is written after the last other read of the old one."""
+    """An order in which each new value in `carries` is written after the last other read of the old one.
+
+    One that is `known` from about these sizes is not looked for again.
+    """
     before = predecessors(graph, execs, uses, carries, first)
+    order = None if known is None else known.find(before, uses)
+    if order is None:
+        order = _found(execs, uses, before)
+        if known is not None:
+            known.keep(uses, order)
+    return order
+
+
+def _found(execs: Sequence[ExecKey], uses: Uses, before: Before) -> tuple[ExecKey, ...]:
     order = min(_candidates(before, uses), key=lambda candidate: peak_bytes(candidate, uses))
     enough = _least_peak(execs, uses)
     order = _improve(order, uses, before, enough)

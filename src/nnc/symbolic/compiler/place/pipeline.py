@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from nnc.classes import dataclass
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
+from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import Uses, uses_of
 from nnc.symbolic.compiler.place.body_lives import (
     bytes_of,
@@ -75,11 +76,13 @@ def plan(
     trials: int = TRIALS,
     capacity: int | None = None,
     known: dict[ExecKey, BodyPlans] | None = None,
+    orders: KnownOrders | None = None,
 ) -> PlannedGraph:
     """The graph with all that is fixed before memory exists.
 
     At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough. Plans of bodies
-    that are `known` from plans of this graph for other boundaries are not made again.
+    that are `known` from plans of this graph for other boundaries are not made again, and `orders` not looked for that
+    are known from other sizes.
     """
     known = {} if known is None else known
     with_bodies = [key for key in boundary.execs if bodies_of(graph.execs[key].command)]
@@ -88,7 +91,7 @@ def plan(
         key: inner[key].scratch if key in inner else kernel_scratch(graph, key, backend) for key in boundary.execs
     }
     uses = uses_of(graph, boundary.execs, boundary.outside, boundary.kept, scratch)
-    order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early)
+    order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early, orders)
     planner = Planner(graph, boundary, backend, order, uses, inner, capacity)
     planned = planner.choose(trials)
     if streams > 1:
