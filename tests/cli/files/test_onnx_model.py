@@ -107,6 +107,32 @@ def test_bench_measures_runs(file: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["bench", str(file), "--size", "n=2", "--against", "nobody"]) == 2
 
 
+def test_plan_of_many_sizes_tells_the_worst(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = []
+    for size in (1, 3, 5):
+        assert main(["plan", str(file), "--size", f"n={size}", "--json"]) == 0
+        alone.append(json.loads(capsys.readouterr().out)["arena_bytes"])
+    assert main(["plan", str(file), "--size", "n=1..5:2", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [row["arena_bytes"] for row in facts["runs"]] == alone
+    assert (facts["largest"], facts["arena_bytes"]) == ({"n": 5}, max(alone))
+    assert main(["plan", str(file), "--size", "n=1,5"]) == 0
+    assert "at n=5" in capsys.readouterr().out
+    assert main(["plan", str(file), "--size", "n=1..5", "--limit", str(max(alone) - 1)]) == 1
+    assert "at n=5; need at most" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["n=4..1", "n=1..4:0", "n=1,,2", "n=1..2000000", "n=1..-2"])
+def test_plan_of_sizes_that_are_none_is_told(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(file), "--size", text]) == 2
+    assert "--size" in capsys.readouterr().err
+
+
+def test_plan_of_many_sizes_is_of_runs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(file), "--size", "n=1..3", "--train"]) == 2
+    assert "one size of each for --train" in capsys.readouterr().err
+
+
 def test_plan_of_training_keeps_within_a_limit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["plan", str(file), "--size", "n=100", "--train", "--json"]
     assert main(command) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from nnc import nn, ops
 from nnc.core.values.dtype import BF16, I32
-from nnc.errors import NncError, ShapeError
+from nnc.errors import MemoryLimitError, NncError, ShapeError, UsageError
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import StepTemplate
 from nnc.nn.zoo import BERT, GPT, lstm_language_model
@@ -145,6 +145,25 @@ def test_memory_of_further_sizes_is_that_of_a_model_for_them(served: list[bool])
         for kind in ("train", "predict"):
             assert model.memory(size, kind).step.arena == images().memory(size, kind).step.arena
     assert any(served)
+
+
+def test_memory_of_a_range_is_that_of_its_largest_step() -> None:
+    model = texts(GPT(11, 40, 8, 1, 2))
+    alone = [texts(GPT(11, 40, 8, 1, 2)).memory(batch, "predict", length) for batch in (1, 3) for length in (5, 9, 13)]
+    memory = model.memory(range(1, 4, 2), "predict", range(5, 14, 4))
+    assert memory.step.arena == max(one.step.arena for one in alone)
+    assert model.memory(range(1, 4), "predict", 13).step.arena == memory.step.arena
+    for batch, length in ((range(0), 3), (range(1, 1000), range(1, 1000))):
+        with pytest.raises(UsageError, match="memory: got"):
+            model.memory(batch, "predict", length)
+
+
+def test_a_limit_holds_for_all_of_a_range() -> None:
+    limit = images().memory(12).step.arena
+    model = nn.Model(images().layer, (8, 8, 3), seed=1, memory_limit=limit)
+    assert model.memory(range(2, 13)).step.arena <= limit
+    with pytest.raises(MemoryLimitError):
+        model.memory(range(2, 80, 20))
 
 
 def reading(x: T) -> T:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from nnc.cli.files.onnx_model import LoadedModel, Sizes, extra, load
+from nnc.cli.files.onnx_model import LoadedModel, extra, load
+from nnc.cli.files.size_ranges import combinations, is_range, text_of
 from nnc.cli.language.model_file import Context, is_language_file
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, bytes_of
-from nnc.cli.terminal import add_row, complain, count, output, print_map, table, write_json
+from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
 from nnc.core.precautions.replacement import check_writable
+from nnc.errors import UsageError
 from nnc.nn import MeanSquaredError, Model
 from nnc.symbolic import Compiled
 from nnc.symbolic.stages import recorded_stages
@@ -23,6 +26,10 @@ Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", hel
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write the memory map as a page too.")]
 
 
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="NAME=N", help="The size of an open dimension, or sizes: NAME=1..64, NAME=1,8."),
+]
 PlannedFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="An ONNX or GGUF file, or a folder of Hugging Face.")
 ]
@@ -31,7 +38,7 @@ Rows = Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Of a lan
 
 def plan(
     model: PlannedFile,
-    size: Sizes = None,
+    size: Ranges = None,
     train: Train = False,
     limit: Limit = None,
     context: Context = 0,
@@ -44,12 +51,18 @@ def plan(
 
     nnc plan model.onnx --size batch=8 --limit 512MB
 
+    nnc plan model.onnx --size width=32..320:32 --limit 64MB
+
     nnc plan model.onnx --train --limit 1.5GiB --html map.html
 
     nnc plan model.gguf --context 4096 --batch 2 --limit 500MB
     """
     if is_language_file(model):
         return plan_language(model, context, batch, limit, json=json)
+    if any(map(is_range, size or ())):
+        if train or html is not None:
+            raise UsageError("plan", got="several sizes", need="one size of each for --train and --html")
+        return _plan_sizes(model, size or (), limit, backend, json=json)
     if html is not None:
         check_writable(html)
     with recorded_stages() as stages:
@@ -84,6 +97,29 @@ def plan(
             print_map(problem, placed, memory)
     if limit is not None and statement.arena > limit:
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
+        return 1
+    return 0
+
+
+def _plan_sizes(path: Path, sizes: Sequence[str], limit: int | None, backend: str, *, json: bool) -> int:
+    """The bytes of each size, and the sizes that take most: a limit holds for all of them."""
+    loaded = load(path, None, backend)
+    rows = [(each, loaded.memory(**each)) for each in combinations("--size", sizes)]
+    worst, statement = max(rows, key=lambda row: row[1].arena)
+    if json:
+        listed: list[Json] = [
+            {"sizes": dict(each), "arena_bytes": row.arena, "process_bytes": row.process} for each, row in rows
+        ]
+        write_json({"runs": listed, "largest": dict(worst), "arena_bytes": statement.arena})
+    else:
+        shown = table(path.name, "sizes", "arena", "process", numbers=("arena", "process"))
+        for each, row in rows:
+            add_row(shown, text_of(each), count(row.arena), count(row.process))
+        output().print(shown)
+        output().print(f"at most {count(statement.arena)} bytes of arena, at {text_of(worst)}")
+    if limit is not None and statement.arena > limit:
+        got = f"an arena of {statement.arena} bytes at {text_of(worst)}"
+        complain(f"plan: got {got}; need at most {limit}. Fix: smaller sizes")
         return 1
     return 0
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from nnc.arguments import explained_as
+from nnc.errors import UsageError
 from nnc.nn.model.model_weights import ModelWeights
 from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 
+# Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
+MOST_SIZES = 10_000
 # What `Model.memory` is asked for by name.
 KINDS = tuple(kind.value for kind in StepKind)
 
@@ -74,12 +78,19 @@ class ModelSteps(ModelWeights):
         key = self._sizes.generation_key(caches.batch, caches.capacity, steps)
         return self._programs.over(key, self.tensors(), caches)
 
-    def memory(self, batch: int, kind: str = "train", length: int = 0) -> ModelMemory:
+    def memory(self, batch: int | range, kind: str = "train", length: int | range = 0) -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
+
+        Of ranges, such as `batch=range(1, 65), length=range(1, 513)`, it is the step that takes most; each size is
+        planned (5 to 50 ms), 10,000 at most, and a `memory_limit` that one of them cannot meet is an error.
 
         Open axes are of size `length`, or as large as they get: the most that any length takes. Of generation it is
         the most that any prompt takes, where rows have room for `length` tokens.
         """
+        if isinstance(batch, range) or isinstance(length, range):
+            return max(
+                (self.memory(*each) for each in _sizes(batch, kind, length)), key=lambda memory: memory.step.arena
+            )
         key = StepKey.parse("memory", kind, batch, length)
         if key.kind is StepKind.GENERATE:
             key = self._sizes.generation_key(batch, length)
@@ -109,3 +120,12 @@ class ModelSteps(ModelWeights):
         state = sum(spec.nbytes for spec in self._own.state_specs(self.options.optimizer).values())
         summed = gradients if kind.sums_gradients else 0
         return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)
+
+
+def _sizes(batch: int | range, kind: str, length: int | range) -> Iterator[tuple[int, str, int]]:
+    """Each batch with each length."""
+    batches, lengths = ([sizes] if isinstance(sizes, int) else sizes for sizes in (batch, length))
+    count = len(batches) * len(lengths)
+    if not 0 < count <= MOST_SIZES:
+        raise UsageError("memory", got=f"{count:,} sizes", need=f"1 to {MOST_SIZES:,}", fix="a step: range(1, 513, 8)")
+    return ((size, kind, steps) for size in batches for steps in lengths)
