@@ -195,11 +195,13 @@ class CompiledFunction(Generic[P, R]):
         return signature if modes is None else (*signature, *[mode() for mode in modes])
 
     def _keep(self, signature: Signature, made: RecordedFunction) -> RecordedFunction:
-        """Keep a program, and of modes those alone that programs which are still kept depend on."""
+        """Keep a program, and modes and templates as long as there is a program of theirs."""
         made.of = signature
         self._modes = _modes_of([*self._programs.values(), made])
         program = self._programs.put(self._in_modes(signature), made)
-        self._modes = _modes_of(self._programs.values())
+        programs = self._programs.values()
+        self._modes = _modes_of(programs)
+        self._templates.keep_only({entry.kind for entry in programs})
         return program
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecordedFunction:
@@ -215,14 +217,16 @@ class CompiledFunction(Generic[P, R]):
             (len(spec.shape), replace(spec, shape=())) if (spec := specs.get(place_of(place))) else kind_of(leaf)
             for place, leaf in enumerate(leaves)
         ]
-        make = partial(self._template, leaves, structure, names)
-        draft = self._templates.draft((structure, tuple(kinds)), shapes, make, named)
+        make, kind = partial(self._template, leaves, structure, names), (structure, tuple(kinds))
+        draft = self._templates.draft(kind, shapes, make, named)
         if draft is None:
             draft = record(self.function, leaves, structure, names, self.options.backend)
             self.recorded += 1
         pairs = zip(names, leaves, strict=True)
         shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
-        return self._planned(draft, shown)
+        made = self._planned(draft, shown)
+        made.kind = kind
+        return made
 
     def _template(
         self, leaves: Sequence[Any], structure: Structure, names: Sequence[str], opening: Opening

@@ -138,8 +138,9 @@ class RecordedFunction:
     # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
     renewals: tuple[tuple[Variable, int], ...] = ()
-    # The signature that it is kept under.
+    # The signature that it is kept under, and what is the same at all sizes.
     of: Signature = field(default=(LEAF, ()))
+    kind: Hashable = None
 
     def __post_init__(self) -> None:
         draft = self.draft

@@ -43,6 +43,7 @@ class ModelPrograms:
         self.arena = Arena()
         self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
         self._templates: Templates[StepDraft] = Templates()
+        self._templated = builder().options
         self._beyond_limit: set[StepKey] = set()
         # One is kept: memory for one generation is what statements count.
         self._spare: deque[GenerationCaches] = deque(maxlen=1)
@@ -141,7 +142,7 @@ class ModelPrograms:
         builder = self._builder()
         allowed = builder.options.allowed_precision
         try:
-            return builder.build(key, builder.options.precision, self._templates)
+            return builder.build(key, builder.options.precision, self._templates_for(builder))
         except OutOfMemoryError:
             raise
         except MemoryLimitError as error:
@@ -150,9 +151,15 @@ class ModelPrograms:
                 raise
             refused = error
         try:
-            return builder.build(key, allowed, self._templates)
+            return builder.build(key, allowed, self._templates_for(builder))
         except MemoryLimitError as error:
             raise min(refused, error, key=lambda refusal: refusal.smallest) from None
+
+    def _templates_for(self, builder: StepBuilder) -> Templates[StepDraft]:
+        """Those of the options of now."""
+        if self._templated is not builder.options:
+            self._templates, self._templated = Templates(), builder.options
+        return self._templates
 
 
 def _nbytes(planned: PlannedStep) -> int:

@@ -52,7 +52,7 @@ class StepBuilder:
             step = self.begin(key.kind, precision)
             inputs = step.input_symbols(key.batch, key.length)
             return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
-        kind = (self.options, replace(key, batch=0, length=0), precision)
+        kind = (replace(key, batch=0, length=0), precision)
         draft = templates.draft(kind, {EXAMPLES: (key.batch, key.length)}, partial(self._template, key, precision))
         return (self._drafted(key, precision) if draft is None else draft).planned()
 

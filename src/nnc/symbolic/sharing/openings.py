@@ -10,7 +10,7 @@ What is the same at all sizes of a `kind`, such as element types, belongs to it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import field
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
@@ -111,6 +111,12 @@ class Templates(Generic[D]):
             return None
         self._keep(kind, template)
         return template.at(shapes)
+
+    def keep_only(self, kinds: Collection[Hashable]) -> None:
+        """Forget what is of other kinds, which may hold what nobody else does."""
+        for table in (self._first, self._opened, self._kept, self._unused):
+            for kind in table.keys() - kinds:
+                del table[kind]
 
     def _find(self, kind: Hashable, shapes: Shapes) -> D | None:
         """A draft by a template that there is."""
