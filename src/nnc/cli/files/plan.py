@@ -60,9 +60,7 @@ def plan(
     if is_language_file(model):
         return plan_language(model, context, batch, limit, json=json)
     if any(map(is_range, size or ())):
-        if train or html is not None:
-            raise UsageError("plan", got="several sizes", need="one size of each for --train and --html")
-        return _plan_sizes(model, size or (), limit, backend, json=json)
+        return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
     if html is not None:
         check_writable(html)
     with recorded_stages() as stages:
@@ -101,8 +99,10 @@ def plan(
     return 0
 
 
-def _plan_sizes(path: Path, sizes: Sequence[str], limit: int | None, backend: str, *, json: bool) -> int:
+def _plan_sizes(path: Path, sizes: Sequence[str], limit: int | None, backend: str, *, alone: bool, json: bool) -> int:
     """The bytes of each size, and the sizes that take most: a limit holds for all of them."""
+    if not alone:
+        raise UsageError("plan", got="several sizes", need="one size of each for --train and --html")
     loaded = load(path, None, backend)
     rows = [(each, loaded.memory(**each)) for each in combinations("--size", sizes)]
     worst, statement = max(rows, key=lambda row: row[1].arena)
