@@ -30,6 +30,7 @@ CLASSES = {
 MODULES = {
     "digits": "the data and the network",
     "graph": "of each layer",
+    "module": "a network written as a class, and SPIR-V's word for a program",
     "optim": "of nn, and the name by which other libraries import theirs",
     "program": "that a dynamic graph compiles, and that the compiler repeats",
     "schedule": "streams of a concrete graph, and when execs run again",

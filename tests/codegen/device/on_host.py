@@ -20,14 +20,6 @@ define internal i64 @nnc.worker.thread() { ret i64 0 }
 define internal i64 @nnc.workers.thread() { ret i64 1 }
 define internal i32 @nnc.lane() { ret i32 0 }
 define internal ptr @nnc.global(ptr %x) { ret ptr %x }
-define internal i64 @nnc.high.product(i64 %a, i64 %b) {
-%x = zext i64 %a to i128
-%z = zext i64 %b to i128
-%p = mul i128 %x, %z
-%s = lshr i128 %p, 64
-%y = trunc i128 %s to i64
-ret i64 %y
-}
 """
 
 

@@ -37,6 +37,30 @@ def _through(name: str, kind: str, word: str, there: Sequence[str], back: Sequen
     return f"define internal {kind} @nnc.shuffle.{name}({kind} %x, i32 %lane) #0 {{\n" + "\n".join(lines) + "\n}"
 
 
+# The high word of a product by halves: (a·2³² + b) (c·2³² + d), of which what is below 2⁶⁴ only carries.
+_HIGH_PRODUCT = """define internal i64 @nnc.high.product(i64 %x, i64 %z) #0 {
+entry:
+%a = lshr i64 %x, 32
+%b = and i64 %x, 4294967295
+%c = lshr i64 %z, 32
+%d = and i64 %z, 4294967295
+%ac = mul i64 %a, %c
+%ad = mul i64 %a, %d
+%bc = mul i64 %b, %c
+%bd = mul i64 %b, %d
+%low = lshr i64 %bd, 32
+%adl = and i64 %ad, 4294967295
+%bcl = and i64 %bc, 4294967295
+%s = add i64 %low, %adl
+%t = add i64 %s, %bcl
+%carry = lshr i64 %t, 32
+%adh = lshr i64 %ad, 32
+%bch = lshr i64 %bc, 32
+%u = add i64 %ac, %adh
+%v = add i64 %u, %bch
+%y = add i64 %v, %carry
+ret i64 %y
+}"""
 # By name: the text, and the functions that it calls.
 _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "nnc.lane": (
@@ -161,7 +185,9 @@ def preamble(
     ]
     lines = [f'target triple = "{target.triple}"', *constants]
     if target.triple != PTX_TRIPLE:
-        return "\n".join([*lines, *declared.values(), *functions, *entries, ""])
+        product = [_HIGH_PRODUCT] if "nnc.high.product" in declared else []
+        rest = [line for name, line in declared.items() if name != "nnc.high.product"]
+        return "\n".join([*lines, *rest, *product, *functions, *entries, ""])
     lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
     helpers, asked = _helpers(declared)
     wanted = {**{name: line for name, line in declared.items() if name not in helpers}, **asked}

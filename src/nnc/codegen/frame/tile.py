@@ -171,7 +171,7 @@ class Accumulators:
         """total + left * right; words are pairs of bf16."""
         if left.type.scalar == I32:
             return self.b.sum_pairs(left, right, total)
-        return self.b.fma(left, right, total)
+        return self.b.accumulate(left, right, total)
 
 
 def load_row(

@@ -38,10 +38,9 @@ class StoredOperand:
         """Bytes of the copy."""
         return aligned(self.elements * F32.size) if self.copied else 0
 
-    @property
-    def chunks(self) -> int:
-        """Items that move it."""
-        return ceiling(self.elements, CHUNK) if self.copied else 0
+    def chunks(self, chunk: int) -> int:
+        """Items of so many elements that move it."""
+        return ceiling(self.elements, chunk) if self.copied else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +104,14 @@ class Widened(WithSizes):
 
     def _moving(self, module: Module, symbol: str, operands: Sequence[StoredOperand], first: int) -> Phase:
         """Items are chunks of the operands, one operand behind the other."""
-        widens = first == 0
-        chunks = [operand.chunks for operand in operands]
+        widens, chunk = first == 0, module.target.run(CHUNK)
+        chunks = [operand.chunks(chunk) for operand in operands]
         with phase(module, symbol) as w:
             for index, (operand, begin) in enumerate(zip(operands, accumulate(chunks, initial=0), strict=False)):
-                if operand.chunks:
+                if operand.chunks(chunk):
                     copy = w.b.offset(w.argument(len(self.operands)), self.starts[first + index] // F32.size, F32)
                     _move(w, operand, begin, w.argument(first + index), copy, widens)
-        vectors = sum(chunks) * CHUNK / module.target.lanes(8 * F32.size)
+        vectors = sum(chunks) * chunk / module.target.lanes(8 * F32.size)
         return Phase(symbol, sum(chunks), NANOSECONDS_PER_VECTOR * vectors)
 
 
@@ -121,8 +120,9 @@ def _move(w: PhaseWriter, operand: StoredOperand, begin: int, own: Value, copy: 
     b: Builder = w.b
     lanes = b.vector(F32).lanes
     wide, narrow = Type(F32, lanes), Type(operand.stored, lanes)
-    low = b.greatest(w.begin - begin, 0) * CHUNK
-    high = b.least(b.least(w.end - begin, operand.chunks) * CHUNK, operand.elements)
+    chunk = b.target.run(CHUNK)
+    low = b.greatest(w.begin - begin, 0) * chunk
+    high = b.least(b.least(w.end - begin, operand.chunks(chunk)) * chunk, operand.elements)
     with b.loop(low, high, lanes) as index:
         mask = b.mask(high - index, lanes) if not known_multiple(operand.elements, lanes) else None
         if widens:

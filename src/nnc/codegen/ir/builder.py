@@ -430,6 +430,10 @@ class Builder:
             return left * factor + term
         return self.intrinsic("llvm.fma", left, factor, term)
 
+    def accumulate(self, left: Value, right: Value, total: Value) -> Value:
+        """left * right + total of a long sum, in one instruction where there is one, however often it rounds."""
+        return self.intrinsic("llvm.fma", left, right, total) if self.target.threads else self.fma(left, right, total)
+
     def intrinsic(self, name: str, *operands: Value) -> Value:
         """One of LLVM's intrinsics whose result and operands share one type."""
         kind = operands[0].type

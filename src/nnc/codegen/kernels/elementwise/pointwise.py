@@ -78,7 +78,7 @@ class Pointwise(WithoutMemory, WithNumbers, WithSizes):
         return replace(self, shape=shape, inputs=operands[:count], outputs=operands[count:])
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
-        """One phase; an item is a run of at most CHUNK elements of the innermost axis."""
+        """One phase; an item is a run of at most CHUNK elements of the innermost axis, on a device of fewer."""
         loops = _Loops(self, module.target)
         with phase(module, name) as writer:
             loops.write(writer)
@@ -99,7 +99,8 @@ class _Loops:
         self.scalars = [operand.scalar for operand in operands]
         self.offsets = [operand.offset for operand in operands]
         self.lanes = target.lanes(8 * max(self._widths()))
-        self.runs = ceiling(self.inner, CHUNK)
+        self.chunk = target.run(CHUNK)
+        self.runs = ceiling(self.inner, self.chunk)
         self.items = math.prod(self.outer) * self.runs
         vectors = math.prod(self.outer) * ceiling(self.inner, self.lanes)
         self.cost = vectors * NANOSECONDS_PER_UNIT * (len(operands) + work(chain.instructions))
@@ -119,14 +120,14 @@ class _Loops:
         ]
         numbers = self._parameters(w)
         if not self.outer:
-            low = w.begin * CHUNK
-            self._run(b, pointers, numbers, low, b.least(w.end * CHUNK, self.inner))
+            low = w.begin * self.chunk
+            self._run(b, pointers, numbers, low, b.least(w.end * self.chunk, self.inner))
             return
         if self.runs > 1:
             with b.loop(w.begin, w.end) as item:
                 row, run = b.divided(item, self.runs, self.items)
-                low = run * CHUNK
-                self._run(b, self._places(b, pointers, row), numbers, low, b.least(low + CHUNK, self.inner))
+                low = run * self.chunk
+                self._run(b, self._places(b, pointers, row), numbers, low, b.least(low + self.chunk, self.inner))
             return
         for places in self._rows(w, pointers):
             self._run(b, places, numbers, b.constant(0), b.constant(self.inner))

@@ -231,7 +231,7 @@ class Gather(IndexedKernel):
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of rows."""
         rows = self.outer * self.count
-        chunk = ceiling(ELEMENTS, self.inner)
+        chunk = module.target.share(ceiling(ELEMENTS, self.inner))
         with phase(module, name) as w:
             b, moved = w.b, U8 if self.scalar == BOOL else self.scalar
             x, y = w.argument(0), w.argument(2)

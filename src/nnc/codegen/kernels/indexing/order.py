@@ -285,10 +285,11 @@ class SearchedRow(WithoutMemory):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is VALUES values."""
+        each = module.target.share(VALUES)
         with phase(module, name) as w:
             b, kind = w.b, Type(self.scalar)
             x, values, y = (w.argument(place) for place in range(3))
-            with b.loop(w.begin * VALUES, b.least(w.end * VALUES, self.count)) as index:
+            with b.loop(w.begin * each, b.least(w.end * each, self.count)) as index:
                 wanted = key_of(b, b.load(values, index, kind))
                 row = b.offset(x, index // self.each * self.size, self.scalar) if self.each else x
                 low, high = b.variable(b.constant(0, INDEX)), b.variable(b.constant(self.size, INDEX))
@@ -300,7 +301,7 @@ class SearchedRow(WithoutMemory):
                     high.set(b.choose(before, high.get(), middle))
                 b.store(low.get(), y, index)
         cost = self.count * math.log2(self.size + 2) * NANOSECONDS_PER_STEP
-        return (Phase(name, ceiling(self.count, VALUES), cost),)
+        return (Phase(name, ceiling(self.count, each), cost),)
 
 
 def _ranked(x: View, axis: int, count: int, *, descending: bool) -> Generator:

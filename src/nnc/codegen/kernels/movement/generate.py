@@ -42,17 +42,17 @@ class Progression(WithoutMemory, WithNumbers, WithSizes):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a run of CHUNK elements."""
-        lanes = module.target.lanes(64)
+        lanes, chunk = module.target.lanes(64), module.target.run(CHUNK)
         with phase(module, name) as w:
             b = w.b
             start, step = (b.splat(number, lanes) for number in self.read(w, 1))
-            with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, self.elements), lanes) as index:
+            with b.loop(w.begin * chunk, b.least(w.end * chunk, self.elements), lanes) as index:
                 mask = b.mask(self.elements - index, lanes) if not known_multiple(self.elements, lanes) else None
                 places = b.splat(index, lanes) + b.enumerate_lanes(Type(I64, lanes))
                 value = start + b.cast(places, self._work) * step
                 b.store(b.cast(value, self.scalar), w.argument(0), index, mask)
         cost = ceiling(self.elements, lanes) * NANOSECONDS_PER_VECTOR
-        return (Phase(name, ceiling(self.elements, CHUNK), cost),)
+        return (Phase(name, ceiling(self.elements, chunk), cost),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -275,7 +275,7 @@ class OptimizerUpdate(WithoutMemory, WithSizes):
         with phase(module, name) as writer:
             self._write(writer, lanes)
         cost = ceiling(self.elements, lanes) * NANOSECONDS_PER_VECTOR
-        return (Phase(name, ceiling(self.elements, CHUNK), cost),)
+        return (Phase(name, ceiling(self.elements, module.target.run(CHUNK)), cost),)
 
     def _write(self, w: PhaseWriter, lanes: int) -> None:
         b = w.b
@@ -288,7 +288,8 @@ class OptimizerUpdate(WithoutMemory, WithSizes):
         steering = self.rule.prepare(b, numbers, kind)
         sources = [w.argument(position) for position in range(reads)]
         results = [w.argument(reads + len(self.scalars) + position) for position in range(reads - 1)]
-        low, high = w.begin * CHUNK, b.least(w.end * CHUNK, self.elements)
+        chunk = b.target.run(CHUNK)
+        low, high = w.begin * chunk, b.least(w.end * chunk, self.elements)
         with b.loop(low, high, lanes) as index:
             mask = b.mask(high - index, lanes) if not known_multiple(self.elements, lanes) else None
             stored = Type(self.scalar, lanes)

@@ -137,18 +137,18 @@ class BlockValues(WithoutMemory, WithSizes):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is some blocks."""
-        form = FORMATS[self.format]
+        form, chunk = FORMATS[self.format], module.target.share(CHUNK)
         with phase(module, name) as w:
             b = w.b
             if not known(self.blocks) or self.blocks:
-                end = b.least(w.end * CHUNK, self.blocks)
-                with b.loop(w.begin * CHUNK, end) as number:
+                end = b.least(w.end * chunk, self.blocks)
+                with b.loop(w.begin * chunk, end) as number:
                     place = b.offset(w.argument(1), number * form.size, F32)
                     block = b.offset(w.argument(0), number * form.bytes, U8)
                     for start, values in block_vectors(b, self.format, block):
                         b.store(values, place, start)
         vectors = self.blocks * (form.size // WIDTH)
-        return (Phase(name, ceiling(self.blocks, CHUNK), NANOSECONDS_PER_VECTOR * vectors),)
+        return (Phase(name, ceiling(self.blocks, chunk), NANOSECONDS_PER_VECTOR * vectors),)
 
 
 def _values(attrs: BlockAttrs, inputs: Views, outputs: Views) -> BlockValues:

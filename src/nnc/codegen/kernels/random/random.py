@@ -71,7 +71,7 @@ class Dropout(WithoutMemory, WithNumbers, WithSizes):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
-        blocks = ceiling(self.elements, WORDS)
+        blocks, chunk = ceiling(self.elements, WORDS), module.target.share(CHUNK)
         with phase(module, name) as w:
             b = w.b
             x, counter, y, mask = (w.argument(index) for index in range(4))
@@ -82,7 +82,7 @@ class Dropout(WithoutMemory, WithNumbers, WithSizes):
                 # Without elements there is a draw still, so there is an item.
                 with b.when(b.compare("==", w.begin, 0)):
                     b.store(keep, mask, 0)
-            with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, blocks)) as block:
+            with b.loop(w.begin * chunk, b.least(w.end * chunk, blocks)) as block:
                 words = None if self.entirety else philox(b, block + 1, drawn, seed)
                 for number in range(WORDS):
                     index = block * WORDS + number
@@ -92,7 +92,7 @@ class Dropout(WithoutMemory, WithNumbers, WithSizes):
                             keep = _keeps(b, words[number], least)
                             b.store(keep, mask, index)
                         self._put(b, (x, y), index, keep, factor)
-        return (Phase(name, max(ceiling(blocks, CHUNK), int(self.entirety)), NANOSECONDS_PER_BLOCK * blocks),)
+        return (Phase(name, max(ceiling(blocks, chunk), int(self.entirety)), NANOSECONDS_PER_BLOCK * blocks),)
 
     def _put(self, b: Builder, places: tuple[Value, Value], index: Value, keep: Value, factor: Value) -> None:
         x, y = places
@@ -120,19 +120,19 @@ class UniformNumbers(WithoutMemory, WithNumbers, WithSizes):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase."""
-        blocks = ceiling(self.elements, WORDS)
+        blocks, chunk = ceiling(self.elements, WORDS), module.target.share(CHUNK)
         with phase(module, name) as w:
             b = w.b
             drawn, y = b.load(w.argument(0), 0, INDEX), w.argument(1)
             seed, low, width, largest = self.read(w, 2)
-            with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, blocks)) as block:
+            with b.loop(w.begin * chunk, b.least(w.end * chunk, blocks)) as block:
                 for number, word in enumerate(philox(b, block + 1, drawn, seed)):
                     index = block * WORDS + number
                     value = b.minimum(low + width * _fraction(b, word), largest)
                     whole = known_multiple(self.elements, WORDS)
                     with b.always() if whole else b.when(b.compare("<", index, self.elements)):
                         b.store(b.cast(value, self.scalar), y, index)
-        return (Phase(name, ceiling(blocks, CHUNK), NANOSECONDS_PER_BLOCK * blocks),)
+        return (Phase(name, ceiling(blocks, chunk), NANOSECONDS_PER_BLOCK * blocks),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +159,18 @@ class NormalNumbers(WithoutMemory, WithNumbers, WithSizes):
         """One phase; an item is CHUNK blocks."""
         pairs = max(module.target.lanes(8 * F64.size), WORDS // 2)
         each = 2 * pairs // WORDS  # blocks that fill a register with pairs, at least one
-        blocks = ceiling(self.elements, WORDS)
+        blocks, chunk = ceiling(self.elements, WORDS), each if module.target.threads else CHUNK
         with phase(module, name) as w:
             b = w.b
             drawn, y = b.load(w.argument(0), 0, INDEX), w.argument(1)
             seed, mean, deviation = self.read(w, 2)
-            with b.loop(w.begin * CHUNK, b.least(w.end * CHUNK, blocks), each) as block:
+            with b.loop(w.begin * chunk, b.least(w.end * chunk, blocks), each) as block:
                 words = [word for number in range(each) for word in philox(b, block + number + 1, drawn, seed)]
                 values = _normal(b, words)
                 values = b.splat(mean, 2 * pairs) + b.splat(deviation, 2 * pairs) * values
                 rest = self.elements - block * WORDS
                 b.store(b.cast(values, self.scalar), y, block * WORDS, b.mask(rest, 2 * pairs))
-        return (Phase(name, ceiling(blocks, CHUNK), NANOSECONDS_PER_NORMAL_BLOCK * blocks),)
+        return (Phase(name, ceiling(blocks, chunk), NANOSECONDS_PER_NORMAL_BLOCK * blocks),)
 
 
 def _normal(b: Builder, words: Sequence[Value]) -> Value:

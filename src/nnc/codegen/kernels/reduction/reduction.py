@@ -46,6 +46,8 @@ SWEPT = 8  # rows at once, where a part takes whole rows
 PARTS = 32
 PART_ELEMENTS = 4096
 FEW_ITEMS = 16
+# Of a device, which has so many items in flight at least; blocks along a kept axis are one register wide there.
+DEVICE_PARTS = 256
 NANOSECONDS_PER_VECTOR, NANOSECONDS_PER_UNIT = 0.5, 0.3
 
 Step = Callable[[Builder, Value], Value]
@@ -184,26 +186,29 @@ class _Nest:
         )
         nest = cls(
             rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
-            target.lanes(8 * scalar.size), target.vector_registers // 2, along_kept, count, 1, scalar,
+            target.lanes(8 * scalar.size), 1 if target.threads else target.vector_registers // 2, along_kept, count, 1,
+            scalar,
         )  # fmt: skip
-        nest = nest._cut()
+        most, few = (DEVICE_PARTS, DEVICE_PARTS) if target.threads else (PARTS, FEW_ITEMS)
+        nest = nest._cut(most, few)
         flushed = rule.combine == "add" and is_long(Type(scalar), nest.chain)
         return replace(nest, held=F64) if flushed else nest
 
-    def _cut(self) -> _Nest:
-        """The same nest in parts, when it has few items and much work."""
+    def _cut(self, most: int, few: int) -> _Nest:
+        """The same nest in parts, `most` of them, when it has fewer items than `few` and much work."""
         work = self.count * self.outputs
-        if (math.prod(self.kept[:-1]) if self.wide else self.items) >= FEW_ITEMS or work < 2 * PART_ELEMENTS:
+        if (math.prod(self.kept[:-1]) if self.wide else self.items) >= few or work < 2 * PART_ELEMENTS:
             return self
         whole = self.reduced[0] if len(self.reduced) > 1 else ceiling(self.reduced[0], 8 * self.lanes)
-        length = ceiling(self.reduced[0], smallest(smallest(PARTS, ceiling(work, PART_ELEMENTS)), whole))
+        length = ceiling(self.reduced[0], smallest(smallest(most, ceiling(work, PART_ELEMENTS)), whole))
         return replace(self, parts=ceiling(self.reduced[0], length))
 
     def combining(self) -> _Nest:
         """The nest of the second phase: the parts' results, one row per part."""
         return replace(
             self, rule=replace(self.rule, prepare=_same), operands=(_Operand(self.held, 0, (1,), (self.outputs,)),),
-            instructions=(), chosen=0, scalar=self.held, kept=(self.outputs,), reduced=(self.parts,), along_kept=True,
+            instructions=(), chosen=0, scalar=self.held, kept=(self.outputs,), reduced=(self.parts,),
+            along_kept=self.widest > 1 or self.outputs > 1,
             parts=1,
         )  # fmt: skip
 
@@ -227,7 +232,12 @@ class _Nest:
     @property
     def wide(self) -> bool:
         """The reduced rows are longer than a few blocks, and not so long that a cache could not hold one."""
-        return self.blocks > 2 and len(self.reduced) == 1 and self.kept[-1] * self.scalar.size <= MOST_SWEPT_BYTES
+        return (
+            self.widest > 1
+            and self.blocks > 2
+            and len(self.reduced) == 1
+            and self.kept[-1] * self.scalar.size <= MOST_SWEPT_BYTES
+        )
 
     @property
     def swept(self) -> bool:
