@@ -19,7 +19,10 @@ HELPERS = """
 define internal i64 @nnc.worker.thread() { ret i64 0 }
 define internal i64 @nnc.workers.thread() { ret i64 1 }
 define internal i32 @nnc.lane() { ret i32 0 }
-define internal ptr @nnc.global(ptr %x) { ret ptr %x }
+define internal ptr @nnc.pointer(ptr %x) {
+%y = load ptr, ptr %x, align 8
+ret ptr %y
+}
 """
 
 

@@ -66,7 +66,7 @@ def test_loops_are_known_by_their_ends() -> None:
 
 
 def test_constants_and_types_are_made_once() -> None:
-    module = SpirvAssembler(64)
+    module = SpirvAssembler()
     assert module.constant(Kind("float"), "0x3FF0000000000000") == module.constant(Kind("float"), "1.0")
     assert module.number(-1, "i64") == module.constant(Kind("i64"), "-1")
     assert module.constant(Kind("i1"), "true") != module.constant(Kind("i1"), "0")

@@ -8,6 +8,7 @@ spread       instructions on vectors become instructions of one thread, and exch
 visibility   which memory threads both read and write
 functions    mathematics that no device has, written in the same text
 preamble     how threads exchange, and entries
+groups       kernels of whole groups of threads
 spirv        the same text in SPIR-V
 launch       the entry of each phase, how it is launched, and the memory that it needs
 """

@@ -15,15 +15,13 @@ from collections.abc import Mapping
 
 from nnc.classes import dataclass
 from nnc.codegen.device.functions import FUNCTIONS, function_text
-from nnc.codegen.device.preamble import entry, preamble
+from nnc.codegen.device.groups.table import group_kernel
+from nnc.codegen.device.preamble import GROUP_THREADS, entry, preamble
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
-
-# Threads of a group: enough for several registers, few enough that the last groups of a launch are not alone for long.
-GROUP_THREADS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +67,25 @@ class DeviceKernel:
 
 def device_kernel(generator: Generator, target: TargetDescription, name: str) -> DeviceKernel:
     """The kernel of a generator on a device, whose entries' names begin with `name`."""
-    module = Module(target)
+    module, grouped = Module(target), group_kernel(generator)
+    if grouped is not None:
+        phases = grouped.emit(module, name)
+        return _assembled(parse(str(module)), phases, 0, target, grouped.threads)
     phases = generator.emit(module, name)
-    parsed = parse(str(module))
-    return _assembled(parsed, phases, generator.scratch(target), target)
+    return _assembled(parse(str(module)), phases, generator.scratch(target), target)
 
 
 def _assembled(
-    parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription
+    parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription, group: int = 0
 ) -> DeviceKernel:
+    """The kernel of a module's functions; with a `group`, of those that so many threads run together."""
     tables, frames = dict(parsed.tables), dict[str, int]()
     texts, declared = list[str](), dict[str, str]()
     frame = -(-scratch // 64) * 64
-    workers = {phase.symbol: _worker(parsed, phase.symbol, target.threads) for phase in phases}
+    workers = {phase.symbol: group or _worker(parsed, phase.symbol, target.threads) for phase in phases}
     for name, function in parsed.functions.items():
         callers = [each for symbol, each in workers.items() if name in _reached(parsed, symbol)]
-        spreader = Spreader(function, max(callers, default=1), frame, tables)
+        spreader = Spreader(function, 1 if group else max(callers, default=1), frame, tables)
         texts.append(spreader.write())
         declared |= spreader.declared
         frame = frames[name] = spreader.frame_end
@@ -95,12 +96,11 @@ def _assembled(
     made, entries = list[DevicePhase](), dict[str, str]()
     for phase in phases:
         worker = workers[phase.symbol]
-        entries.setdefault(phase.symbol, entry(f"{phase.symbol}_entry", phase.symbol, worker, target.triple))
-        made.append(
-            DevicePhase(f"{phase.symbol}_entry", phase.items, phase.first, GROUP_THREADS, worker, size, phase.cost)
-        )
+        name, threads = f"{phase.symbol}_entry", group or GROUP_THREADS
+        entries.setdefault(phase.symbol, entry(name, phase.symbol, worker, threads, target.triple))
+        made.append(DevicePhase(name, phase.items, phase.first, threads, worker, size, phase.cost))
     asked = {each: line for each, line in declared.items() if each not in added}
-    text = preamble(asked, tables, texts, entries.values(), target)
+    text = preamble(asked, tables, parsed.near, texts, entries.values(), target)
     return DeviceKernel(text, tuple(made), tables, missing)
 
 
@@ -132,7 +132,7 @@ def library_text(name: str, target: TargetDescription) -> str:
     declared, tables = {name: ""}, dict[str, tuple[int, ...]]()
     added, _ = _library(declared, tables, target)
     public = added.pop(name).replace("define internal ", "define ", 1)
-    return preamble({each: line for each, line in declared.items() if each != name}, tables, [public], (), target)
+    return preamble({each: line for each, line in declared.items() if each != name}, tables, {}, [public], (), target)
 
 
 def _library(

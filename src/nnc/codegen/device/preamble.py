@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from nnc.codegen.device.text import Kind
 from nnc.codegen.ir.target import TargetDescription
 
 PTX_TRIPLE = "nvptx64-nvidia-cuda"
 # Without it LLVM would not know how large pointers are before it writes code.
 PTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+# Threads of a group: enough for several registers, few enough that the last groups of a launch are not alone for long.
+GROUP_THREADS = 128
 ENTRY_ARGUMENTS = "ptr %args, i64 %first, i64 %items, ptr %scratch, i64 %scratch_bytes"
 
 # Lanes of a warp exchange words of 32 bits. Wider numbers are two words, narrower ones one.
@@ -72,13 +75,21 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "define internal i1 @nnc.any(i1 %x) #0 {\n%y = call i1 @llvm.nvvm.vote.any.sync(i32 -1, i1 %x)\nret i1 %y\n}",
         ("llvm.nvvm.vote.any.sync",),
     ),
+    "nnc.thread": (
+        "define internal i32 @nnc.thread() #0 {\n%y = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\nret i32 %y\n}",
+        ("llvm.nvvm.read.ptx.sreg.tid.x",),
+    ),
+    "nnc.wait": (
+        "define internal void @nnc.wait() #0 {\ncall void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\nret void\n}",
+        ("llvm.nvvm.barrier.cta.sync.aligned.all",),
+    ),
     "nnc.meet": (
         "define internal void @nnc.meet() #0 {\ncall void @llvm.nvvm.bar.warp.sync(i32 -1)\nret void\n}",
         ("llvm.nvvm.bar.warp.sync",),
     ),
     # What the table of arguments names is memory of the device: LLVM need not ask of which kind.
-    "nnc.global": (
-        "define internal ptr @nnc.global(ptr %x) #0 {\n%g = addrspacecast ptr %x to ptr addrspace(1)\n"
+    "nnc.pointer": (
+        "define internal ptr @nnc.pointer(ptr %x) #0 {\n%g = load ptr addrspace(1), ptr %x, align 8\n"
         "%y = addrspacecast ptr addrspace(1) %g to ptr\nret ptr %y\n}",
         (),
     ),
@@ -123,6 +134,7 @@ _PTX_DECLARATIONS = {
         for name in ("tid", "ntid", "ctaid", "nctaid")
     },
     "llvm.nvvm.vote.any.sync": "declare i1 @llvm.nvvm.vote.any.sync(i32, i1)",
+    "llvm.nvvm.barrier.cta.sync.aligned.all": "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)",
     "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
     "llvm.nvvm.shfl.sync.idx.i32": "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)",
 }
@@ -138,6 +150,18 @@ _NUMBER = """%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 %thread = add nuw nsw i64 %before, %tw
 %threads = mul nuw nsw i64 %nw, %cw
 """
+# Arrays in the memory of a group, which lie in a space of addresses of their own.
+_NEAR = """@{name} = internal addrspace(3) global {array} undef, align 16
+define internal {kind} @nnc.near.load.{name}(i64 %i) #0 {{
+%p = getelementptr {kind}, ptr addrspace(3) @{name}, i64 %i
+%y = load {kind}, ptr addrspace(3) %p, align {size}
+ret {kind} %y
+}}
+define internal void @nnc.near.store.{name}(i64 %i, {kind} %x) #0 {{
+%p = getelementptr {kind}, ptr addrspace(3) @{name}, i64 %i
+store {kind} %x, ptr addrspace(3) %p, align {size}
+ret void
+}}"""
 _WORKERS = """%worker = call i64 @nnc.worker.{per}()
 %workers = call i64 @nnc.workers.{per}()
 """
@@ -160,12 +184,13 @@ ret void
 }}"""
 
 
-def entry(name: str, symbol: str, worker: int, triple: str) -> str:
-    """The entry function of a phase whose items each `worker` threads do."""
+def entry(name: str, symbol: str, worker: int, threads: int, triple: str) -> str:
+    """The entry function of a phase whose items each `worker` of a group's `threads` do."""
     ptx = triple == PTX_TRIPLE
     head = f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{1 if ptx else 0} {{\nentry:\n"
     if not ptx:
-        return head + _WORKERS.format(per="group" if worker > 1 else "thread") + _ITEMS.format(symbol=symbol)
+        per = "group" if worker == threads else "subgroup" if worker > 1 else "thread"
+        return head + _WORKERS.format(per=per) + _ITEMS.format(symbol=symbol)
     count = worker.bit_length() - 1
     numbers = f"%worker = lshr i64 %thread, {count}\n%workers = lshr i64 %threads, {count}\n"
     return head + _NUMBER + numbers + _ITEMS.format(symbol=symbol)
@@ -174,6 +199,7 @@ def entry(name: str, symbol: str, worker: int, triple: str) -> str:
 def preamble(
     declared: Mapping[str, str],
     tables: Mapping[str, tuple[int, ...]],
+    near: Mapping[str, Kind],
     functions: Sequence[str],
     entries: Iterable[str],
     target: TargetDescription,
@@ -187,10 +213,13 @@ def preamble(
     if target.triple != PTX_TRIPLE:
         product = [_HIGH_PRODUCT] if "nnc.high.product" in declared else []
         rest = [line for name, line in declared.items() if name != "nnc.high.product"]
-        return "\n".join([*lines, *rest, *product, *functions, *entries, ""])
+        arrays = [f"@{name} = internal addrspace(3) global {array} undef, align 16" for name, array in near.items()]
+        return "\n".join([*lines, *arrays, *rest, *product, *functions, *entries, ""])
     lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
     helpers, asked = _helpers(declared)
-    wanted = {**{name: line for name, line in declared.items() if name not in helpers}, **asked}
+    lines += [_NEAR.format(name=name, array=a, kind=a.element, size=a.size) for name, a in near.items()]
+    plain = {name: line for name, line in declared.items() if name not in helpers and not name.startswith("nnc.near.")}
+    wanted = {**plain, **asked}
     numbers = {name: line for name, line in _PTX_DECLARATIONS.items() if ".sreg." in name}
     attributes = (
         "attributes #0 = { nounwind convergent alwaysinline }",

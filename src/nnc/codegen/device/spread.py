@@ -119,8 +119,7 @@ class Spreader(VectorWriter):
         if i.kind.lanes:
             self._read(i.result, i.kind, self._addresses(place.text, i.kind), self.inside(i.kind))
         elif i.kind == POINTER:
-            address = self.new(f"load ptr, ptr {place.text}, align 8")
-            self.call(POINTER, "nnc.global", ((POINTER, address),), i.result)
+            self.call(POINTER, "nnc.pointer", ((POINTER, place.text),), i.result)
         else:
             self.new(f"load {i.kind}, ptr {place.text}, align {i.kind.size}", i.result)
 

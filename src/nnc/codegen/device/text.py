@@ -84,11 +84,11 @@ class ParsedFunction:
 
 @dataclass(frozen=True, slots=True)
 class ParsedModule:
-    """Functions by name, tables of i64 by name, and the names that are declared and not defined."""
+    """Functions by name, tables of i64 by name, and arrays in the memory of a group: their element and their size."""
 
     functions: dict[str, ParsedFunction]
     tables: dict[str, tuple[int, ...]]
-    declared: frozenset[str]
+    near: dict[str, Kind]
 
 
 SIZES = {"double": 8, "float": 4, "half": 2, "i128": 16, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "i1": 1, "ptr": 8}
@@ -96,7 +96,7 @@ VOID, LABEL, POINTER = Kind("void"), Kind("label"), Kind("ptr")
 I1, I32, I64 = Kind("i1"), Kind("i32"), Kind("i64")
 
 _DEFINE = re.compile(r"define (?:internal )?([\w<> ]+?) @([\w.$-]+)\((.*)\) #0 \{")
-_DECLARE = re.compile(r"declare .+? @([\w.$-]+)\(")
+_NEAR = re.compile(r"@([\w.$-]+) = internal addrspace\(3\) global (\[\d+ x \w+\]) undef, align \d+")
 _TABLE = re.compile(r"@([\w.$-]+) = internal constant \[\d+ x i64\] \[(.*)\], align 64")
 _CALL = re.compile(r"call ([\w<> ]+?|void \(\.\.\.\)) @([\w.$-]+)\((.*)\)")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
@@ -148,17 +148,17 @@ def parse(text: str) -> ParsedModule:
     """All functions and tables of a module's text."""
     functions: dict[str, ParsedFunction] = {}
     tables: dict[str, tuple[int, ...]] = {}
-    declared: set[str] = set()
+    near: dict[str, Kind] = {}
     lines = iter(text.splitlines())
     for line in lines:
         if match := _DEFINE.fullmatch(line):
             arguments = tuple([TextOperand(kind_of(part.split()[0]), part.split()[-1]) for part in split(match[3])])
             functions[match[2]] = ParsedFunction(match[2], kind_of(match[1]), arguments, tuple(_blocks(lines)))
-        elif match := _DECLARE.match(line):
-            declared.add(match[1])
+        elif match := _NEAR.fullmatch(line):
+            near[match[1]] = kind_of(match[2])
         elif match := _TABLE.fullmatch(line):
             tables[match[1]] = tuple([int(part.split()[1]) for part in match[2].split(", ")])
-    return ParsedModule(functions, tables, frozenset(declared - functions.keys()))
+    return ParsedModule(functions, tables, near)
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[TextBlock]:

@@ -42,9 +42,7 @@ def text_words(text: str) -> list[int]:
 class SpirvAssembler:
     """Words of one module."""
 
-    def __init__(self, threads: int) -> None:
-        # Of a group.
-        self.threads = threads
+    def __init__(self) -> None:
         self._last = 0
         self.capabilities: set[int] = {SHADER, ADDRESSES, INT64}
         self.entries: list[int] = []
@@ -165,6 +163,14 @@ class SpirvAssembler:
             kind = self.made(("vector",), TYPE_VECTOR, word, 3) if vector else word
             known = self._made["built in", number] = self.variable(kind, INPUT)
             self.decorate(known, BUILT_IN, number)
+        return known
+
+    def near(self, name: str, array: Kind) -> int:
+        """An array in the memory of a group, one for each name."""
+        known = self._made.get(("near", name))
+        if known is None:
+            kind = self.made(("array", str(array)), TYPE_ARRAY, self.type(array.element), self.number(array.array))
+            known = self._made["near", name] = self.variable(kind, WORKGROUP)
         return known
 
     def decorate(self, target: int, *words: int) -> None:

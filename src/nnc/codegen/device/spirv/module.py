@@ -14,13 +14,13 @@ import struct
 from collections.abc import Mapping
 
 from nnc.classes import dataclass
-from nnc.codegen.device.launch import GROUP_THREADS, DeviceKernel
+from nnc.codegen.device.launch import DeviceKernel
 from nnc.codegen.device.preamble import entries_of
 from nnc.codegen.device.spirv import assembler as spirv
 from nnc.codegen.device.spirv.assembler import SpirvAssembler, text_words
 from nnc.codegen.device.spirv.structured import SpirvFlow, SpirvLoop
 from nnc.codegen.device.spirv.translations import InstructionWriter
-from nnc.codegen.device.text import ParsedFunction, TextBlock, TextInstruction, parse
+from nnc.codegen.device.text import Kind, ParsedFunction, TextBlock, TextInstruction, parse
 
 FUNCTION_START, PARAMETER, FUNCTION_END, VARIABLE = 54, 55, 56, 59
 PHI, LOOP_MERGE, SELECTION_MERGE, LABEL, BRANCH, BRANCH_IF, RETURN, RETURN_VALUE = (
@@ -54,14 +54,15 @@ def spirv_module(kernel: DeviceKernel) -> SpirvCode:
         places[name] = len(data)
         data += struct.pack(f"<{len(values)}q", *values)
         data += bytes(-len(data) % TABLE_ALIGNMENT)
-    module = SpirvAssembler(GROUP_THREADS)
+    module = SpirvAssembler()
+    threads = {phase.entry: phase.threads for phase in kernel.phases}
     ids = {name: module.id() for name in parsed.functions}
     for name, function in parsed.functions.items():
-        _FunctionWriter(module, function, ids, places).write(is_entry=name in entries)
+        _FunctionWriter(module, function, ids, places, parsed.near).write(is_entry=name in entries)
     for name in entries:
         module.entries += module.words(spirv.ENTRY_POINT, COMPUTE, ids[name], *text_words(name), *module.interface)
     for name in entries:
-        module.entries += module.words(spirv.EXECUTION_MODE, ids[name], LOCAL_SIZE, GROUP_THREADS, 1, 1)
+        module.entries += module.words(spirv.EXECUTION_MODE, ids[name], LOCAL_SIZE, threads[name], 1, 1)
     return SpirvCode(module.assembled(), data, entries)
 
 
@@ -69,9 +70,14 @@ class _FunctionWriter(InstructionWriter):
     """Writes one function with its control flow."""
 
     def __init__(
-        self, module: SpirvAssembler, function: ParsedFunction, ids: Mapping[str, int], tables: Mapping[str, int]
+        self,
+        module: SpirvAssembler,
+        function: ParsedFunction,
+        ids: Mapping[str, int],
+        tables: Mapping[str, int],
+        near: Mapping[str, Kind],
     ) -> None:
-        super().__init__(module, ids, tables)
+        super().__init__(module, ids, tables, near)
         self.function, self.flow = function, SpirvFlow.of(function)
         self.labels = {block.label: module.id() for block in function.blocks}
         # Of a loop by its first label: the block behind its head, that which repeats, and that behind it.

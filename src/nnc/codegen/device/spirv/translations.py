@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from nnc.codegen.device.preamble import GROUP_THREADS
 from nnc.codegen.device.spirv import assembler as spirv
 from nnc.codegen.device.spirv.assembler import FLOATS, SpirvAssembler
 from nnc.codegen.device.text import I1, I32, I64, SIZES, Kind, TextInstruction, TextOperand
@@ -29,13 +30,13 @@ CONVERSIONS = {
 }  # fmt: skip
 NEGATE, NOT_A_NUMBER, SELECT, NOT, LOAD, STORE, TO_POINTER, EXTENDED, CALL = 127, 156, 169, 168, 61, 62, 120, 12, 57
 BARRIER, ANY, SHUFFLE, NOT_EQUAL, TRUTH_EQUAL = 224, 335, 345, 171, 164
-SUBGROUP, ACQUIRE_RELEASE_OF_BUFFERS = 3, 0x48
+WORKGROUP, SUBGROUP, ACQUIRE_RELEASE_OF_BUFFERS, ACQUIRE_RELEASE_OF_NEAR = 2, 3, 0x48, 0x108
 # Functions of GLSL.std.450.
 MATHEMATICS = {"roundeven": 2, "trunc": 3, "fabs": 4, "floor": 8, "ceil": 9, "sqrt": 31, "fma": 50}
 EXACT = frozenset({"fadd", "fsub", "fmul", "fdiv", "frem", "fneg"})
 ALIGNED, ACCESS = 2, 65
 # What a thread knows of itself: built-in variables.
-GROUPS, GROUP, THREAD, LANE, SUBGROUPS, SUBGROUP_NUMBER = 24, 26, 27, 41, 38, 40
+GROUPS, GROUP, THREAD, THREAD_OF_GROUP, LANE, SUBGROUPS, SUBGROUP_NUMBER = 24, 26, 27, 29, 41, 38, 40
 # The place of the address of tables among the words of a launch.
 TABLES_WORD = 5
 INTEGERS = {"double": "i64", "float": "i32", "half": "i16"}
@@ -44,11 +45,17 @@ INTEGERS = {"double": "i64", "float": "i32", "half": "i16"}
 class InstructionWriter:
     """Writes the instructions of one function; values are known by their names."""
 
-    def __init__(self, module: SpirvAssembler, functions: Mapping[str, int], tables: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        module: SpirvAssembler,
+        functions: Mapping[str, int],
+        tables: Mapping[str, int],
+        near: Mapping[str, Kind],
+    ) -> None:
         self.m = module
         self.called = functions
-        # Where each table begins among them.
-        self.tables = tables
+        # Where each table begins among them; arrays in the memory of a group.
+        self.tables, self.arrays = tables, near
         self.values: dict[str, int] = {}
         self.slots: dict[str, tuple[int, Kind]] = {}
 
@@ -215,7 +222,7 @@ class InstructionWriter:
             self.result(CALL, i.kind, self.called[i.detail], *operands, name=i.result)
             return
         parts = i.detail.split(".")
-        known = CALLS.get(".".join(parts[:2]) if parts[0] == "llvm" or parts[1] == "shuffle" else i.detail)
+        known = CALLS.get(".".join(parts[:2]) if parts[0] == "llvm" or parts[1] in ("shuffle", "near") else i.detail)
         assert known is not None, i.detail
         known(self, i)
 
@@ -265,14 +272,17 @@ class InstructionWriter:
         self.result(ARITHMETIC["add"], I32, self._built_in(LANE), self.m.number(0), name=i.result)
 
     def worker(self, i: TextInstruction) -> None:
-        """The number of a thread or of a subgroup among all of a launch, and how many there are."""
-        all_of_them, of_subgroups = i.detail.startswith("nnc.workers"), i.detail.endswith(".group")
+        """The number of a thread, a subgroup or a group among all of a launch, and how many there are."""
+        all_of_them, kind = i.detail.startswith("nnc.workers"), i.detail.rpartition(".")[2]
         group = self._built_in(GROUPS if all_of_them else GROUP, 0)
-        if of_subgroups:
+        if kind == "group":
+            self.result(CONVERSIONS["zext"], I64, group, name=i.result)
+            return
+        if kind == "subgroup":
             self.m.capabilities.add(spirv.GROUP)
             each, own = self._built_in(SUBGROUPS), self._built_in(SUBGROUP_NUMBER)
         else:
-            each, own = self.m.number(self.m.threads), self._built_in(THREAD, 0)
+            each, own = self.m.number(GROUP_THREADS), self._built_in(THREAD, 0)
         group, each, own = (self.result(CONVERSIONS["zext"], I64, value) for value in (group, each, own))
         if all_of_them:
             self.result(ARITHMETIC["mul"], I64, group, each, name=i.result)
@@ -280,9 +290,30 @@ class InstructionWriter:
             before = self.result(ARITHMETIC["mul"], I64, group, each)
             self.result(ARITHMETIC["add"], I64, before, own, name=i.result)
 
-    def same(self, i: TextInstruction) -> None:
-        """A value by another name: what does nothing to a number of 64 bits."""
-        self.result(ARITHMETIC["add"], I64, self.value(i.operands[0]), self.m.number(0, "i64"), name=i.result)
+    def thread(self, i: TextInstruction) -> None:
+        """The number of a thread in its group."""
+        self.result(ARITHMETIC["add"], I32, self._built_in(THREAD_OF_GROUP), self.m.number(0), name=i.result)
+
+    def wait(self, i: TextInstruction) -> None:
+        """All threads of a group see what each has written to the memory that they share."""
+        scope = self.m.number(WORKGROUP)
+        self.m.write(BARRIER, scope, scope, self.m.number(ACQUIRE_RELEASE_OF_NEAR))
+
+    def near(self, i: TextInstruction) -> None:
+        """An element of the memory of a group is read or written."""
+        _, _, action, name = i.detail.split(".", 3)
+        array = self.arrays[name]
+        kind, place = self.m.type(array.element), self.m.id()
+        variable, index = self.m.near(name, array), self.value(i.operands[0])
+        self.m.write(ACCESS, self.m.pointer(spirv.WORKGROUP, kind), place, variable, index)
+        if action == "load":
+            self.result(LOAD, i.kind, place, name=i.result)
+        else:
+            self.m.write(STORE, place, self.value(i.operands[1]))
+
+    def pointer(self, i: TextInstruction) -> None:
+        """An address that lies in memory."""
+        self.load(TextInstruction(i.result, "load", I64, i.operands))
 
     def meet(self, i: TextInstruction) -> None:
         """Threads of a subgroup see what each has written."""
@@ -356,11 +387,16 @@ CALLS: dict[str, Translation] = {
     "llvm.copysign": InstructionWriter.copy_sign,
     "llvm.fptosi": InstructionWriter.saturate,
     "llvm.fptoui": InstructionWriter.saturate,
-    "nnc.global": InstructionWriter.same,
+    "nnc.pointer": InstructionWriter.pointer,
     "nnc.lane": InstructionWriter.lane,
     **{
-        f"nnc.{each}.{what}": InstructionWriter.worker for each in ("worker", "workers") for what in ("thread", "group")
+        f"nnc.{each}.{what}": InstructionWriter.worker
+        for each in ("worker", "workers")
+        for what in ("thread", "subgroup", "group")
     },
+    "nnc.thread": InstructionWriter.thread,
+    "nnc.wait": InstructionWriter.wait,
+    "nnc.near": InstructionWriter.near,
     "nnc.meet": InstructionWriter.meet,
     "nnc.any": InstructionWriter.any,
     "nnc.shuffle": InstructionWriter.shuffle,

@@ -1,0 +1,79 @@
+"""Kernels of groups of threads: which products they serve, in which tiles, and that their text is valid everywhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.codegen.device.test_launch import compiled, machine
+
+from nnc.codegen.device.device_targets import cuda_target, vulkan_target
+from nnc.codegen.device.groups.products import MANY_TILES, SIDE, THREADS, GroupProduct
+from nnc.codegen.device.groups.table import group_kernel
+from nnc.codegen.device.launch import device_kernel
+from nnc.codegen.device.spirv.module import spirv_module
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.table import ROWS
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.spec import Shape, spec
+from nnc.ops.products.products import GEMM, GemmAttrs
+from nnc.ops.rules import infer
+
+CUDA, VULKAN = cuda_target(9, 0), vulkan_target(32)
+VALIDATOR, PTXAS = shutil.which("spirv-val"), shutil.which("ptxas")
+
+
+def product(a: Shape, b: Shape, dtype: DType = F32, bias: bool = False, attrs: GemmAttrs | None = None) -> Gemm:
+    attrs = attrs or GemmAttrs()
+    specs = [spec(a, dtype), spec(b, dtype), *([spec((b[-1],), dtype)] if bias else [])]
+    (c,) = infer(GEMM, attrs, specs if bias else [*specs, None])
+    generator = ROWS[GEMM].generate(attrs, [view_of(each) for each in specs], [view_of(c)])
+    assert isinstance(generator, Gemm)
+    return generator
+
+
+def shares(generator: Gemm) -> tuple[int, int] | None:
+    kernel = GroupProduct.of(generator)
+    return None if kernel is None else (kernel.height, kernel.width)
+
+
+def test_tiles_are_as_large_as_there_are_many() -> None:
+    assert shares(product((2048, 64), (64, 2048))) == (8, 8)
+    assert shares(product((256, 64), (64, 256))) == (4, 4)
+    assert shares(product((128 * MANY_TILES, 64), (64, 64))) == (8, 4)
+    assert shares(product((2048, 64), (64, 2048), F64)) == (4, 4)
+
+
+def test_few_rows_and_empty_sums_are_left_to_registers() -> None:
+    assert shares(product((3, 64), (64, 512))) is None
+    assert shares(product((64, 0), (0, 64))) is None
+
+
+def test_a_launch_has_a_group_for_each_tile() -> None:
+    generator = product((5, 300, 64), (5, 64, 200))
+    kernel = device_kernel(generator, CUDA, "k")
+    (phase,) = kernel.phases
+    assert phase.items == phase.groups == 5 * -(-300 // (4 * SIDE)) * -(-200 // (4 * SIDE))
+    assert (phase.threads, phase.worker, phase.scratch) == (THREADS, THREADS, 0)
+    assert group_kernel(generator) is not None
+
+
+@pytest.mark.skipif(VALIDATOR is None or PTXAS is None, reason="no spirv-val or no ptxas")
+@pytest.mark.parametrize("dtype", [F32, F16, BF16, F64], ids=str)
+def test_texts_are_valid_for_both_kinds_of_devices(dtype: DType, tmp_path: Path) -> None:
+    made = machine()
+    for number, generator in enumerate(
+        (
+            product((200, 70), (70, 150), dtype, bias=True),
+            product((70, 200), (70, 150), dtype, attrs=GemmAttrs(transpose_a=True)),
+            product((3, 40, 33), (3, 50, 33), dtype, attrs=GemmAttrs(transpose_b=True)),
+        )
+    ):
+        module, assembly = tmp_path / f"{number}.spv", tmp_path / f"{number}.ptx"
+        module.write_bytes(spirv_module(device_kernel(generator, VULKAN, "k")).code)
+        subprocess.run([str(VALIDATOR), "--target-env", "vulkan1.2", str(module)], check=True)
+        assembly.write_text(compiled(device_kernel(generator, CUDA, "k"), made, 2))
+        subprocess.run([str(PTXAS), "-arch=sm_90", str(assembly), "-o", str(tmp_path / "out")], check=True)
