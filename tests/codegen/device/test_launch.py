@@ -16,7 +16,7 @@ import pytest
 from tests.codegen.device.on_host import run
 from tests.codegen.test_cross_targets import ALL_CASES, generator_of, generators
 from tests.conformance.cases import CASES, Case
-from tests.conformance.test_conformance import check_agreement, contiguous, filled
+from tests.conformance.runs import check_agreement, contiguous, filled
 
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
