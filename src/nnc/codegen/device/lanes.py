@@ -139,6 +139,36 @@ class LaneWriter:
         wide = self.new(f"load i64, ptr {place}, align 8")
         return wide if kind == I64 else self.new(f"trunc i64 {wide} to {kind}")
 
+    # -- memory, whose elements devices read and write where they are aligned to their size
+
+    def read(self, kind: Kind, address: str, name: str, alignment: int) -> str:
+        """An element at an address; byte by byte where that may be any."""
+        if alignment >= kind.size:
+            return self.new(f"load {kind}, ptr {address}, align {kind.size}", name)
+        whole, total = f"i{8 * kind.size}", ""
+        for number in range(kind.size):
+            place = self.new(f"getelementptr i8, ptr {address}, i64 {number}")
+            byte = self.new(f"load i8, ptr {place}, align 1")
+            wide = self.new(f"zext i8 {byte} to {whole}")
+            wide = self.new(f"shl {whole} {wide}, {8 * number}") if number else wide
+            total = self.new(f"or {whole} {total}, {wide}") if total else wide
+        return self.new(
+            f"bitcast {whole} {total} to {kind}" if kind.element != whole else f"add {whole} {total}, 0", name
+        )
+
+    def put(self, kind: Kind, value: str, address: str, alignment: int) -> None:
+        """An element goes to an address; byte by byte where that may be any."""
+        if alignment >= kind.size:
+            self.lines.append(f"store {kind} {value}, ptr {address}, align {kind.size}")
+            return
+        whole = f"i{8 * kind.size}"
+        bits = value if kind.element == whole else self.new(f"bitcast {kind} {value} to {whole}")
+        for number in range(kind.size):
+            place = self.new(f"getelementptr i8, ptr {address}, i64 {number}")
+            part = self.new(f"lshr {whole} {bits}, {8 * number}") if number else bits
+            byte = self.new(f"trunc {whole} {part} to i8")
+            self.lines.append(f"store i8 {byte}, ptr {place}, align 1")
+
     # -- exchanges
 
     def shuffled(self, kind: Kind, value: str, thread: str) -> str:

@@ -117,11 +117,12 @@ class Spreader(VectorWriter):
             return
         self._before("read", place.text)
         if i.kind.lanes:
-            self._read(i.result, i.kind, self._addresses(place.text, i.kind), self.inside(i.kind))
+            addresses, inside = self._addresses(place.text, i.kind), self.inside(i.kind)
+            self._read(i.result, i.kind, addresses, inside, self._alignment(i))
         elif i.kind == POINTER:
             self.call(POINTER, "nnc.pointer", ((POINTER, place.text),), i.result)
         else:
-            self.new(f"load {i.kind}, ptr {place.text}, align {i.kind.size}", i.result)
+            self.read(i.kind, place.text, i.result, self._alignment(i))
 
     def store(self, i: TextInstruction) -> None:
         """A variable, or memory: thread i writes element i."""
@@ -133,14 +134,23 @@ class Spreader(VectorWriter):
             return
         self._before("write", place.text)
         if value.kind.lanes:
-            self._write(value, self._addresses(place.text, value.kind), self.inside(value.kind))
+            addresses, inside = self._addresses(place.text, value.kind), self.inside(value.kind)
+            self._write(value, addresses, inside, self._alignment(i))
         else:
-            self.lines.append(f"store {value.kind} {value.text}, ptr {place.text}, align {value.kind.size}")
+            self.put(value.kind, value.text, place.text, self._alignment(i))
+
+    @staticmethod
+    def _alignment(i: TextInstruction) -> int:
+        """Of an access to memory."""
+        return int(i.detail or 1)
 
     def _before(self, action: str, pointer: str) -> None:
-        """Threads see what others wrote, and write what others have read."""
+        """Threads see what others wrote, and write what others have read.
+
+        Of two vectors that overlap, as where less than a register counts, the second is what stays: it waits as well.
+        """
         if self.order is not None and self.order.matters(pointer):
-            if self.order.pending not in ("", action):
+            if self.order.pending and (action == "write" or self.order.pending != action):
                 self._meet()
             self.order.pending = action
 
@@ -155,7 +165,7 @@ class Spreader(VectorWriter):
             addresses.append(self.new(f"getelementptr {kind.element}, ptr {pointer}, i64 {index}"))
         return addresses
 
-    def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str]) -> None:
+    def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str], alignment: int) -> None:
         """Threads that have nothing to read look at the table of arguments, and hold 0."""
         names = []
         safe = next(each.text for each in self.function.arguments if each.kind == POINTER)
@@ -163,17 +173,17 @@ class Spreader(VectorWriter):
             names.append(f"{result}_{register}")
             if condition:
                 chosen = self.new(f"select i1 {condition}, ptr {address}, ptr {safe}")
-                value = self.new(f"load {kind.element}, ptr {chosen}, align {kind.size}")
+                value = self.read(kind.one, chosen, "", alignment)
                 self.new(f"select i1 {condition}, {kind.element} {value}, {kind.element} {zero_of(kind)}", names[-1])
             else:
-                self.new(f"load {kind.element}, ptr {address}, align {kind.size}", names[-1])
+                self.read(kind.one, address, names[-1], alignment)
         self.registers[result] = names
 
-    def _write(self, value: TextOperand, addresses: Sequence[str], active: Sequence[str]) -> None:
+    def _write(self, value: TextOperand, addresses: Sequence[str], active: Sequence[str], alignment: int) -> None:
         kind = value.kind
         for text, address, condition in zip(self.parts(value), addresses, active, strict=True):
             with self._when(condition):
-                self.lines.append(f"store {kind.element} {text}, ptr {address}, align {kind.size}")
+                self.put(kind.one, text, address, alignment)
 
     @contextmanager
     def _when(self, condition: str) -> Iterator[None]:
@@ -250,12 +260,12 @@ class Spreader(VectorWriter):
             place, mask = i.operands[0], i.operands[2]
             self._before("read", place.text)
             addresses = self._addresses(place.text, i.kind) if action == "load" else self.parts(place)
-            self._read(i.result, i.kind, addresses, self._masked(mask, i.kind))
+            self._read(i.result, i.kind, addresses, self._masked(mask, i.kind), int(i.operands[1].text))
         else:
             value, place, mask = i.operands[0], i.operands[1], i.operands[3]
             self._before("write", place.text)
             addresses = self._addresses(place.text, value.kind) if action == "store" else self.parts(place)
-            self._write(value, addresses, self._masked(mask, value.kind))
+            self._write(value, addresses, self._masked(mask, value.kind), int(i.operands[2].text))
 
 
 Handler = Callable[[Spreader, TextInstruction], None]

@@ -49,7 +49,8 @@ class TextOperand:
 class TextInstruction:
     """result = opcode operands.
 
-    `kind` is the type of the result. `detail` is the condition of a comparison, the name of what is called, flags.
+    `kind` is the type of the result. `detail` is the condition of a comparison, the name of what is called, the
+    alignment of an access, or flags.
     """
 
     result: str
@@ -102,7 +103,9 @@ _CALL = re.compile(r"call ([\w<> ]+?|void \(\.\.\.\)) @([\w.$-]+)\((.*)\)")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 _ARRAY = re.compile(r"\[(\d+) x (\w+)\]")
 FLAGS = frozenset({"nuw", "nsw", "exact", "disjoint", "inbounds"})
-CASTS = frozenset({"bitcast", "zext", "sext", "trunc", "fpext", "fptrunc", "sitofp", "uitofp", "fptosi", "fptoui"})
+CASTS = frozenset(
+    {"bitcast", "zext", "sext", "trunc", "fpext", "fptrunc", "sitofp", "uitofp", "fptosi", "fptoui", "ptrtoint"}
+)
 
 
 @lru_cache(maxsize=256)
@@ -226,15 +229,21 @@ def _typed_list(result: str, opcode: str, rest: str) -> TextInstruction:
         "shufflevector": lambda: Kind(operands[0].kind.element, operands[2].kind.lanes),
         "store": lambda: VOID, "ret": lambda: VOID,
     }  # fmt: skip
-    return TextInstruction(result, opcode, kinds[opcode](), tuple([each for each in operands if each.kind != ALIGN]))
+    given = tuple([each for each in operands if each.kind != ALIGN])
+    return TextInstruction(result, opcode, kinds[opcode](), given, _alignment(operands[-1]))
 
 
 ALIGN = Kind("align")
 
 
+def _alignment(operand: TextOperand) -> str:
+    """What an access is aligned to, if it says so."""
+    return operand.text if operand.kind == ALIGN else ""
+
+
 def _load(result: str, opcode: str, rest: str) -> TextInstruction:
     parts = split(rest)
-    return TextInstruction(result, opcode, kind_of(parts[0]), (typed(parts[1]),))
+    return TextInstruction(result, opcode, kind_of(parts[0]), (typed(parts[1]),), _alignment(typed(parts[-1])))
 
 
 def _address(result: str, opcode: str, rest: str) -> TextInstruction:

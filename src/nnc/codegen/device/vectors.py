@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnc.codegen.device.lanes import LaneWriter, Place, zero_of
+from nnc.codegen.device.lanes import SUFFIXES, LaneWriter, Place, zero_of
 from nnc.codegen.device.text import CASTS, I1, I64, Kind, TextInstruction, TextOperand, split
 
 BINARY = frozenset(
@@ -216,7 +216,9 @@ class VectorWriter(LaneWriter):
             shifts: list[int | None] = [e % parts * bits for e in range(first, first + self.threads)]
             kind = source.kind.one
             shifted = self.new(f"lshr {kind} {text}, {self.lanewise(shifts, kind)}")
-            names.append(self.new(f"trunc {kind} {shifted} to {i.kind.one}"))
+            narrow = self.new(f"trunc {kind} {shifted} to i{8 * i.kind.size}")
+            floats = i.kind.element in SUFFIXES
+            names.append(self.new(f"bitcast i{8 * i.kind.size} {narrow} to {i.kind.one}") if floats else narrow)
         self.registers[i.result] = names
 
     def _widened(self, i: TextInstruction, source: TextOperand) -> None:
