@@ -42,7 +42,7 @@ def loaded(text: str) -> llvm.ExecutionEngine:
 
 def run(generator: Generator, operands: Sequence[NDArray[np.generic]]) -> DeviceKernel:
     """Run all phases on contiguous operands, inputs and then results, with workspace and scratch."""
-    kernel = device_kernel(generator, ALONE, "kernel")
+    kernel = device_kernel(generator, ALONE, "kernel", grouped=False)
     engine = loaded(kernel.text)
     workspace = np.zeros(generator.workspace(ALONE) + 64, np.uint8)
     scratch = np.zeros(max([phase.scratch for phase in kernel.phases], default=0) + 64, np.uint8)

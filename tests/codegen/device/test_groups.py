@@ -10,8 +10,9 @@ import pytest
 from tests.codegen.device.test_launch import compiled, machine
 
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
-from nnc.codegen.device.groups.products import MANY_TILES, SIDE, THREADS, GroupProduct
-from nnc.codegen.device.groups.table import group_kernel
+from nnc.codegen.device.groups.device_rows import group_kernel
+from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.device.groups.tiles import MANY_TILES, SIDE, THREADS
 from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.frame.row import view_of
@@ -36,7 +37,7 @@ def product(a: Shape, b: Shape, dtype: DType = F32, bias: bool = False, attrs: G
 
 
 def shares(generator: Gemm) -> tuple[int, int] | None:
-    kernel = GroupProduct.of(generator)
+    kernel = GroupProduct.of(generator, CUDA)
     return None if kernel is None else (kernel.height, kernel.width)
 
 
@@ -58,7 +59,7 @@ def test_a_launch_has_a_group_for_each_tile() -> None:
     (phase,) = kernel.phases
     assert phase.items == phase.groups == 5 * -(-300 // (4 * SIDE)) * -(-200 // (4 * SIDE))
     assert (phase.threads, phase.worker, phase.scratch) == (THREADS, THREADS, 0)
-    assert group_kernel(generator) is not None
+    assert group_kernel(generator, CUDA) is not None
 
 
 @pytest.mark.skipif(VALIDATOR is None or PTXAS is None, reason="no spirv-val or no ptxas")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from nnc.classes import dataclass
 from nnc.codegen.device.functions import FUNCTIONS, function_text
-from nnc.codegen.device.groups.table import group_kernel
+from nnc.codegen.device.groups.device_rows import group_kernel
 from nnc.codegen.device.preamble import GROUP_THREADS, entry, preamble
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
@@ -65,12 +65,15 @@ class DeviceKernel:
     missing: tuple[str, ...]
 
 
-def device_kernel(generator: Generator, target: TargetDescription, name: str) -> DeviceKernel:
-    """The kernel of a generator on a device, whose entries' names begin with `name`."""
-    module, grouped = Module(target), group_kernel(generator)
-    if grouped is not None:
-        phases = grouped.emit(module, name)
-        return _assembled(parse(str(module)), phases, 0, target, grouped.threads)
+def device_kernel(generator: Generator, target: TargetDescription, name: str, *, grouped: bool = True) -> DeviceKernel:
+    """The kernel of a generator on a device, whose entries' names begin with `name`.
+
+    Kernels of whole groups of threads are asked first, if the device is to run them `grouped`.
+    """
+    module, groups = Module(target), group_kernel(generator, target) if grouped else None
+    if groups is not None:
+        phases = groups.emit(module, name)
+        return _assembled(parse(str(module)), phases, 0, target, groups.threads)
     phases = generator.emit(module, name)
     return _assembled(parse(str(module)), phases, generator.scratch(target), target)
 

@@ -40,6 +40,27 @@ def _through(name: str, kind: str, word: str, there: Sequence[str], back: Sequen
     return f"define internal {kind} @nnc.shuffle.{name}({kind} %x, i32 %lane) #0 {{\n" + "\n".join(lines) + "\n}"
 
 
+_FOUR_SUMS = "{float, float, float, float}"
+_MULTIPLY = "llvm.nvvm.mma.m16n8k16.row.col."
+
+
+def _multiply(name: str, intrinsic: str, word: str) -> str:
+    """A product of 16 x 16 and 16 x 8 elements that is added to four sums of each thread."""
+    lines = []
+    given = []
+    for letter in "abcdef":
+        if word != "i32":
+            lines.append(f"%{letter}w = bitcast i32 %{letter} to {word}")
+        given.append(f"{word} %{letter}{'w' if word != 'i32' else ''}")
+    lines += [f"%t{k} = load float, ptr %p{k}" for k in range(4)]
+    given += [f"float %t{k}" for k in range(4)]
+    lines.append(f"%m = call {_FOUR_SUMS} @llvm.nvvm.mma.m16n8k16.row.col.{intrinsic}({', '.join(given)})")
+    for k in range(4):
+        lines += [f"%y{k} = extractvalue {_FOUR_SUMS} %m, {k}", f"store float %y{k}, ptr %p{k}"]
+    arguments = ", ".join([*(f"i32 %{letter}" for letter in "abcdef"), *(f"ptr %p{k}" for k in range(4))])
+    return f"define internal void @nnc.multiply.{name}({arguments}) #0 {{\n" + "\n".join([*lines, "ret void", "}"])
+
+
 # The high word of a product by halves: (a·2³² + b) (c·2³² + d), of which what is below 2⁶⁴ only carries.
 _HIGH_PRODUCT = """define internal i64 @nnc.high.product(i64 %x, i64 %z) #0 {
 entry:
@@ -83,6 +104,12 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "define internal void @nnc.wait() #0 {\ncall void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\nret void\n}",
         ("llvm.nvvm.barrier.cta.sync.aligned.all",),
     ),
+    "nnc.load.aligned": (
+        "define internal i32 @nnc.load.aligned(ptr %x) #0 {\n%y = load i32, ptr %x, align 16\nret i32 %y\n}",
+        (),
+    ),
+    "nnc.multiply.bf16": (_multiply("bf16", "bf16", "i32"), (f"{_MULTIPLY}bf16",)),
+    "nnc.multiply.f16": (_multiply("f16", "f32.f32", "<2 x half>"), (f"{_MULTIPLY}f32.f32",)),
     "nnc.meet": (
         "define internal void @nnc.meet() #0 {\ncall void @llvm.nvvm.bar.warp.sync(i32 -1)\nret void\n}",
         ("llvm.nvvm.bar.warp.sync",),
@@ -135,6 +162,10 @@ _PTX_DECLARATIONS = {
     },
     "llvm.nvvm.vote.any.sync": "declare i1 @llvm.nvvm.vote.any.sync(i32, i1)",
     "llvm.nvvm.barrier.cta.sync.aligned.all": "declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)",
+    **{
+        f"{_MULTIPLY}{kind}": f"declare {_FOUR_SUMS} @{_MULTIPLY}{kind}({', '.join([*[word] * 6, *['float'] * 4])})"
+        for kind, word in (("bf16", "i32"), ("f32.f32", "<2 x half>"))
+    },
     "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
     "llvm.nvvm.shfl.sync.idx.i32": "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)",
 }
@@ -162,6 +193,23 @@ define internal void @nnc.near.store.{name}(i64 %i, {kind} %x) #0 {{
 store {kind} %x, ptr addrspace(3) %p, align {size}
 ret void
 }}"""
+# Matrices of near memory, of elements of 16 bits: by `nnc.near.matrices` and `nnc.near.turned`.
+_MATRICES = """define internal void @nnc.near.{action}.{name}(i64 %i, ptr %a, ptr %b, ptr %c, ptr %d) #0 {{
+%p = getelementptr i32, ptr addrspace(3) @{name}, i64 %i
+%m = call {{i32, i32, i32, i32}} @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{turned}.b16.p3(ptr addrspace(3) %p)
+%w = extractvalue {{i32, i32, i32, i32}} %m, 0
+%x = extractvalue {{i32, i32, i32, i32}} %m, 1
+%y = extractvalue {{i32, i32, i32, i32}} %m, 2
+%z = extractvalue {{i32, i32, i32, i32}} %m, 3
+store i32 %w, ptr %a
+store i32 %x, ptr %b
+store i32 %y, ptr %c
+store i32 %z, ptr %d
+ret void
+}}"""
+_LOAD_MATRICES = "{i32, i32, i32, i32} @llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4"
+
+
 _WORKERS = """%worker = call i64 @nnc.worker.{per}()
 %workers = call i64 @nnc.workers.{per}()
 """
@@ -217,7 +265,12 @@ def preamble(
         return "\n".join([*lines, *arrays, *rest, *product, *functions, *entries, ""])
     lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
     helpers, asked = _helpers(declared)
-    lines += [_NEAR.format(name=name, array=a, kind=a.element, size=a.size) for name, a in near.items()]
+    for name, array in near.items():
+        lines.append(_NEAR.format(name=name, array=array, kind=array.element, size=array.size))
+        for action, turned in (("matrices", ""), ("turned", ".trans")):
+            if f"nnc.near.{action}.{name}" in declared:
+                asked[turned] = f"declare {_LOAD_MATRICES}{turned}.b16.p3(ptr addrspace(3))"
+                lines.append(_MATRICES.format(action=action, name=name, turned=turned))
     plain = {name: line for name, line in declared.items() if name not in helpers and not name.startswith("nnc.near.")}
     wanted = {**plain, **asked}
     numbers = {name: line for name, line in _PTX_DECLARATIONS.items() if ".sreg." in name}

@@ -1,6 +1,10 @@
 """Kernels of whole groups of threads, with memory that a group shares: what decides the time of most networks.
 
 near         the memory of a group, its threads, and waiting for each other
+tiles        sums of a tile, in slices
+results      bias, epilogue, rounding
 products     matrix products in tiles
-table        which generator has a kernel of groups
+matrix_products  those of 16 bits by instructions that multiply matrices
+correlations     convolutions as products of pixels
+device_rows  which generator has a kernel of groups
 """

@@ -5,8 +5,10 @@ A function of a group is run by each of its threads for each item. Its branches 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnc.classes import dataclass
-from nnc.codegen.ir.builder import I32, I64, INDEX, Builder, Scalar, Type, Value
+from nnc.codegen.ir.builder import I32, I64, INDEX, Builder, LocalVariable, Scalar, Type, Value
 
 # The largest addresses of near memory that vectors of four f32 need are multiples of so many bytes.
 NEAR_ALIGNMENT = 16
@@ -35,6 +37,17 @@ class NearArray:
         text = f"call {self.scalar.register} @nnc.near.load.{self.name}(i64 {index.text})"
         return self.b.emit(Type(self.scalar), text)
 
+    def matrices(self, index: Value, into: Sequence[LocalVariable], *, turned: bool) -> None:
+        """Four matrices of 8 x 8 elements of 16 bits, for all threads of a warp; `turned`: rows are columns.
+
+        Thread i names where row i mod 8 of matrix i // 8 begins, in words of 32 bits, a multiple of four. Of each
+        matrix thread i is given the elements 2 (i mod 4) and the next of row i // 4, as one word.
+        """
+        name = f"nnc.near.{'turned' if turned else 'matrices'}.{self.name}"
+        self.b.module.declare(name, "void", ["i64", *["ptr"] * 4])
+        slots = ", ".join(f"ptr {variable.slot}" for variable in into)
+        self.b.line(f"call void @{name}(i64 {index.text}, {slots})")
+
     def store(self, value: Value, index: Value) -> None:
         """element[index] = value"""
         kind = self.scalar.register
@@ -46,6 +59,29 @@ def thread_of(b: Builder) -> Value:
     b.module.declare("nnc.thread", "i32", [])
     narrow = b.emit(Type(I32), "call i32 @nnc.thread()")
     return b.emit(INDEX, f"zext i32 {narrow.text} to {I64.register}")
+
+
+def multiply_matrices(
+    b: Builder, scalar: Scalar, left: Sequence[Value], right: Sequence[Value], totals: Sequence[LocalVariable]
+) -> None:
+    """totals += left right, of 16 x 16 and 16 x 8 elements of 16 bits, summed in f32 by all threads of a warp.
+
+    Thread i has of the left the words of matrices (rows 0-7, steps 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15), of the
+    right those of (steps 0-7), (8-15) turned, and of the totals columns 2 (i mod 4) and the next of rows i // 4 and
+    i // 4 + 8.
+    """
+    name = f"nnc.multiply.{scalar.name}"
+    b.module.declare(name, "void", [*["i32"] * 6, *["ptr"] * 4])
+    words = ", ".join(f"i32 {word.text}" for word in (*left, *right))
+    slots = ", ".join(f"ptr {variable.slot}" for variable in totals)
+    b.line(f"call void @{name}({words}, {slots})")
+
+
+def load_words(b: Builder, place: Value) -> list[Value]:
+    """Four words of 32 bits at an address that is a multiple of 16."""
+    b.module.declare("nnc.load.aligned", "i32", ["ptr"])
+    first = b.emit(Type(I32), f"call i32 @nnc.load.aligned(ptr {place.text})")
+    return [first, *(b.load(place, number, Type(I32)) for number in range(1, 4))]
 
 
 def wait(b: Builder) -> None:

@@ -1,0 +1,42 @@
+"""Which generators have kernels of groups, which are asked first: a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from nnc.codegen.device.groups.correlations import GroupCorrelation
+from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
+from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.convolutions.correlation import Correlation
+from nnc.codegen.kernels.convolutions.winograd import Winograd
+from nnc.codegen.kernels.products.gemm import Gemm
+
+
+class GroupKernel(Protocol):
+    """A kernel whose items are each done by a group of `threads` threads."""
+
+    @property
+    def threads(self) -> int:
+        """Of a group, a power of two."""
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """Write the functions of all phases."""
+
+
+# `Any`: each row takes generators of its own type.
+Row = Callable[[Any, TargetDescription], "GroupKernel | None"]
+DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
+    Gemm: (MatrixGroupProduct.of, GroupProduct.of),
+    Correlation: (GroupCorrelation.of,),
+    Winograd: (GroupCorrelation.of_tiles,),
+}
+
+
+def group_kernel(generator: Generator, target: TargetDescription) -> GroupKernel | None:
+    """The first kernel of groups that serves a generator, if there is one."""
+    rows = DEVICE_ROWS.get(type(generator), ())
+    return next((kernel for row in rows if (kernel := row(generator, target)) is not None), None)

@@ -1,0 +1,139 @@
+"""Sums of a tile by a group of 16 x 16 threads: total[m, n] = sum_k left[m, k] * right[k, n], in slices of k.
+
+Each thread reads some elements of the next slice of both sides, wherever these are, while all compute with the last one
+in the memory of the group, and sums `height` x `width` elements in registers, in the order of k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from nnc.classes import dataclass
+from nnc.codegen.device.groups.near import NearArray, wait
+from nnc.codegen.frame.kernel import ceiling
+from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
+
+# Threads along each side of a tile; steps of k in a slice; elements behind each line of a slice, so that threads that
+# write down a column of it meet other banks.
+SIDE, STEPS, PAD = 16, 16, 4
+THREADS = SIDE * SIDE
+# Elements of a thread that lie side by side in a tile, as many as one load of the group's memory reads.
+TOGETHER = 4
+
+
+class TileSide(Protocol):
+    """One side of a tile, of `lines` lines."""
+
+    @property
+    def lines(self) -> int:
+        """Along the tile."""
+
+    def read(self, start: Value) -> list[Value]:
+        """This thread's elements of the slice from step `start` on; 0 outside."""
+
+    def places(self) -> Iterator[tuple[Value, Value]]:
+        """The line and the step in the slice of each element that this thread reads."""
+
+
+def places_of(thread: Value, lines: int, *, along_k: bool) -> Iterator[tuple[Value, Value]]:
+    """As many as a thread reads of so many lines: neighbours read one line `along_k`, or neighbouring lines."""
+    for number in range(lines * STEPS // THREADS):
+        if along_k:
+            yield thread // STEPS + number * (THREADS // STEPS), thread % STEPS
+        else:
+            yield thread % lines, thread // lines + number * max(THREADS // lines, 1)
+
+
+def shifts(share: int) -> list[int]:
+    """How far the lines of a tile that a thread sums lie behind its first: some side by side, some half a tile on."""
+    return [number // TOGETHER * SIDE * TOGETHER + number % TOGETHER for number in range(share)]
+
+
+@dataclass(frozen=True, slots=True)
+class TileSums:
+    """The sums of one tile in the registers of `thread`, of `inner` steps, in the type `work`."""
+
+    b: Builder
+    thread: Value
+    work: Scalar
+    inner: int
+    height: int
+    width: int
+
+    @property
+    def rows(self) -> list[Value]:
+        """The lines of the left side that this thread sums, in the tile."""
+        return [self.thread // SIDE * TOGETHER + line for line in shifts(self.height)]
+
+    @property
+    def columns(self) -> list[Value]:
+        """Those of the right side."""
+        return [self.thread % SIDE * TOGETHER + line for line in shifts(self.width)]
+
+    def of(self, left: TileSide, right: TileSide) -> list[list[LocalVariable]]:
+        """Two slices in turn: one is read while the other is summed."""
+        b, slices, sides = self.b, ceiling(self.inner, STEPS), (left, right)
+        totals = [[b.variable(b.zero(Type(self.work))) for _ in range(self.width)] for _ in range(self.height)]
+        near = [
+            NearArray.reserve(b, name, self.work, 2 * STEPS * (side.lines + PAD))
+            for name, side in zip("ab", sides, strict=True)
+        ]
+        held = [[b.variable(value) for value in side.read(b.constant(0))] for side in sides]
+        self._keep(sides, near, held, b.constant(0))
+        wait(b)
+        with b.loop(0, slices) as number:
+            further = b.compare("<", number + 1, slices)
+            with b.when(further):
+                for side, values in zip(sides, held, strict=True):
+                    for variable, value in zip(values, side.read((number + 1) * STEPS), strict=True):
+                        variable.set(value)
+            self._multiply(sides, near, totals, number % 2)
+            with b.when(further):
+                self._keep(sides, near, held, (number + 1) % 2)
+            wait(b)
+        return totals
+
+    def _keep(
+        self, sides: Sequence[TileSide], near: Sequence[NearArray], held: Sequence[Sequence[LocalVariable]], half: Value
+    ) -> None:
+        """What was read goes to one of two halves of the group's memory."""
+        for side, array, values in zip(sides, near, held, strict=True):
+            for (line, step), value in zip(side.places(), values, strict=True):
+                array.store(value.get(), (half * STEPS + step) * (side.lines + PAD) + line)
+
+    def _multiply(
+        self,
+        sides: Sequence[TileSide],
+        near: Sequence[NearArray],
+        totals: Sequence[Sequence[LocalVariable]],
+        half: Value,
+    ) -> None:
+        """All steps of a slice."""
+        b, shares = self.b, (self.height, self.width)
+        threads = self.thread // SIDE, self.thread % SIDE
+        pitches = [side.lines + PAD for side in sides]
+        bases = [half * (STEPS * pitch) + thread * TOGETHER for pitch, thread in zip(pitches, threads, strict=True)]
+        for step in range(STEPS):
+            rows, columns = (
+                [array.load(base + (step * pitch + line)) for line in shifts(share)]
+                for array, base, pitch, share in zip(near, bases, pitches, shares, strict=True)
+            )
+            for row, sums in zip(rows, totals, strict=True):
+                for column, total in zip(columns, sums, strict=True):
+                    total.set(b.accumulate(row, column, total.get()))
+
+
+def shares_of(matrices: int, rows: int, columns: int, shares: Sequence[int]) -> tuple[int, int]:
+    """What a thread sums along each axis: the most for which there are tiles enough to keep a device busy."""
+    # A share that reaches twice as far as the matrix would leave half of the threads idle.
+    heights, widths = ([each for each in shares if SIDE * each < 2 * size] for size in (rows, columns))
+    for height in heights:
+        for width in widths:
+            if matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width) >= MANY_TILES:
+                return height, width
+    return shares[-1], shares[-1]
+
+
+# Tiles that keep a device busy: with fewer, smaller ones are taken.
+MANY_TILES = 132

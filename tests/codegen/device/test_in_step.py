@@ -1,0 +1,88 @@
+"""What warps and groups compute, thread by thread, against the reference: without a device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tests.codegen.device.in_step import run
+from tests.codegen.device.test_groups import product
+from tests.codegen.test_cross_targets import generator_of
+from tests.conformance.cases import CASES, Case
+from tests.conformance.runs import check_agreement, contiguous, filled
+
+from nnc.backends.reference.backend import ReferenceBackend
+from nnc.codegen.device.device_targets import VULKAN_TRIPLE, cuda_target
+from nnc.core.running.dispatch import Call
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.ops.products.products import GemmAttrs
+from nnc.ops.rules import infer
+
+CUDA = cuda_target(9, 0)
+assert CUDA is not None
+# The same threads, with entries that say what they ask of the device.
+IN_STEP = replace(CUDA, triple=VULKAN_TRIPLE)
+NUMPY = {F64: np.float64, F32: np.float32, F16: np.float16, BF16: ml_dtypes.bfloat16}
+
+
+def first_cases() -> dict[str, Case]:
+    found = {}
+    for case in CASES:
+        found.setdefault(case.op.name, case)
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["softmax", "layer_norm", "reduce_sum", "gemm", "attention", "argmax", "max_pool", "convolution", "transpose",
+     "lstm", "sort", "dropout", "cumulative_sum", "rotary"],
+)  # fmt: skip
+def test_warps_compute_what_the_reference_does(name: str) -> None:
+    case = first_cases()[name]
+    for dtype in case.dtypes[:2]:
+        check(case, dtype)
+
+
+def check(case: Case, dtype: DType) -> None:
+    """What a device computes, and the reference."""
+    if (generator := generator_of(case, dtype)) is not None:
+        command, specs = Command(case.op, case.attrs), case.specs(dtype)
+        results = infer(case.op, case.attrs, specs)
+        tensors = [filled("contiguous", *pair) for pair in zip(specs, case.arrays(dtype), strict=True)]
+        wanted, outputs = ([contiguous(each) for each in results] for _ in range(2))
+        reference = ReferenceBackend()
+        reference.program([Call(reference.kernel(command, specs, results), tuple(tensors), tuple(wanted), None)])()
+        run(generator, IN_STEP, [tensor.numpy() for tensor in (*tensors, *outputs) if tensor is not None])
+        for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+            check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{case} {dtype} {place}")
+
+
+CONVOLUTIONS = [
+    case for case in CASES if case.op.name in ("convolution", "convolution_data_gradient") and "x0" not in str(case)
+]
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_groups_compute_convolutions(number: int) -> None:
+    for case in CONVOLUTIONS[number::8]:
+        check(case, F32 if F32 in case.dtypes else case.dtypes[0])
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16, F32, F64], ids=str)
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, True), (False, True)])
+def test_groups_multiply_matrices(dtype: DType, transpose_a: bool, transpose_b: bool) -> None:
+    rows, inner, columns = 72, 40, 80
+    a, b = ((inner, rows) if transpose_a else (rows, inner)), ((columns, inner) if transpose_b else (inner, columns))
+    generator = product(a, b, dtype, attrs=GemmAttrs(transpose_a=transpose_a, transpose_b=transpose_b))
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal(shape).astype(NUMPY[dtype]) for shape in (a, b))
+    c = np.full((rows, columns), np.nan, NUMPY[dtype])
+    target = CUDA if dtype in (BF16, F16) else IN_STEP
+    run(generator, replace(target, triple=CUDA.triple) if dtype in (BF16, F16) else target, [left, right, c])
+    whole = (left.T if transpose_a else left).astype(np.float64) @ (right.T if transpose_b else right).astype(
+        np.float64
+    )
+    check_agreement(c, whole.astype(NUMPY[dtype]), dtype, "c")
