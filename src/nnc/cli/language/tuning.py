@@ -113,7 +113,7 @@ def finetune_language(model: Path, request: TuningRequest, *, json: bool) -> int
                 "updates": tuning.model.updates,
                 "interrupted": interrupts.signal is not None,
                 "loss": losses[-1] if losses else None,
-                **_bytes(memory),
+                **_bytes(tuning, memory),
             }
         )
     else:
@@ -124,12 +124,12 @@ def finetune_language(model: Path, request: TuningRequest, *, json: bool) -> int
     return 0
 
 
-def _bytes(memory: ModelMemory) -> dict[str, Json]:
+def _bytes(tuning: FineTuning, memory: ModelMemory) -> dict[str, Json]:
     return {
         "weight_bytes": memory.weights,
         "state_bytes": memory.optimizer_state,
         "arena_bytes": max(memory.arena, memory.step.arena),
-        "process_bytes": memory.process,
+        "process_bytes": tuning.process,
     }
 
 
@@ -147,7 +147,7 @@ def _tell_plan(tuning: FineTuning, memory: ModelMemory) -> None:
         ("updates", tuning.updates),
     ):
         add_row(rows, what, count(number))
-    for name, value in _bytes(memory).items():
+    for name, value in _bytes(tuning, memory).items():
         add_row(rows, f"bytes: {name.removesuffix('_bytes')}", count(value) if isinstance(value, int) else "")
     if memory.budget is not None:
         repeated = f"{memory.budget.repeated} commands run again, work × {memory.budget.work_ratio:.3f}"

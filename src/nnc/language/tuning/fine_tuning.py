@@ -1,7 +1,7 @@
 """Fine-tuning: what it will take, updates, checkpoints, and the adapter or model that comes of it.
 
 tuning = nnc.language.FineTuning("model.gguf", "chats.jsonl", "adapter", method="qlora", limit=600_000_000)
-print(tuning.memory())
+print(f"{tuning.process:,} bytes")
 tuning.train()
 """
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked, explained
 from nnc.core.precautions.replacement import check_writable
+from nnc.core.precautions.resident import resident_bytes
 from nnc.core.values.dtype import I32
 from nnc.errors import FormatError, InterruptedUpdateError, MemoryLimitError, UsageError
 from nnc.language.architectures import open_files
@@ -44,6 +45,10 @@ CHECKPOINT_SUFFIX = ".checkpoint.safetensors"
 LIKELIHOOD_ROWS = 4
 # Plans that are made for a limit at most.
 PLANS = 5
+# LLVM at work with an empty cache of kernels: 44 MB for a training step of SmolLM2-135M, 53 for a small one.
+COMPILING = 60_000_000
+# Objects of a program and of its planning by tensors of the network: 79 to 103 kB each, LLaMA of 2 and of 30 blocks.
+PROGRAM_PER_TENSOR = 110_000
 
 
 @explained
@@ -119,28 +124,55 @@ class FineTuning:
         return min(self.options.batch, len(self.rows.tokens))
 
     def _keep_limit(self) -> None:
-        """Give the arena what the limit leaves beside all else; MemoryLimitError where that is nothing."""
+        """Give the arena what the limit leaves beside all else; MemoryLimitError where that is nothing.
+
+        Planned once where that can be: what an earlier plan leaves behind is a part of the process.
+        """
         limit = self.options.limit
         if limit is None:
+            self._plan()
             return
-        memory = self.memory()
-        beside = memory.process - max(memory.arena, memory.step.arena)
         fix = "a smaller --context or --batch" if self.options.method == "qlora" else 'method="qlora"'
-        # A plan within a limit has more commands, whose objects count too: what they take is found by planning.
+        specs = self.model.specs.values()
+        trained = sum(row.spec.nbytes for row in specs if row.trainable)
+        # Two states of Adam, and what is copied when an adapter is written.
+        own = sum(row.spec.nbytes for row in specs) + 4 * trained
+        arena = limit - COMPILING - resident_bytes() - own - PROGRAM_PER_TENSOR * len(specs)
         for _ in range(PLANS):
-            if memory.process <= limit:
-                return
-            if beside >= limit:
-                got = f"{beside:,} bytes of weights, state and programs, without what a step computes"
+            if arena <= 0:
+                got = f"{limit - arena:,} bytes of process without what a step computes"
                 raise MemoryLimitError("finetune", got=got, need=f"at most {limit:,}", fix=fix)
-            self.model = self._model(limit - beside)
+            self.model = self._model(arena)
             try:
-                memory = self.memory()
+                self._plan()
             except MemoryLimitError as error:
                 error.fix = fix
                 raise
-            beside += max(memory.process - limit, 0)
-        raise MemoryLimitError("finetune", got=f"{memory.process:,} bytes", need=f"at most {limit:,}", fix=fix)
+            excess = self.process + COMPILING - limit
+            if excess <= 0:
+                return
+            # Planning once more leaves something behind too.
+            arena = min(arena, self._arena()) - excess - PROGRAM_PER_TENSOR * len(specs) // 4
+        raise MemoryLimitError("finetune", got=f"{self.process:,} bytes", need=f"at most {limit:,}", fix=fix)
+
+    def _plan(self) -> None:
+        """Plan a step, whose objects are a part of the process then."""
+        self.memory()
+        self._before = resident_bytes()
+
+    def _arena(self) -> int:
+        memory = self.memory()
+        return max(memory.arena, memory.step.arena)
+
+    @property
+    def process(self) -> int:
+        """The bytes of the whole process at its peak: what it had when all was planned, and what is yet to come.
+
+        resident + weights + optimizer state + arena + what is copied when an adapter, or a model, is written. Kernels
+        that are compiled for the first time take up to `COMPILING` bytes more meanwhile.
+        """
+        trained = 4 * self.model.parameter_count()
+        return self._before + self.memory().total + 2 * trained
 
     def _notes(self) -> dict[str, object]:
         """What tells this training from others, beside its network and optimizer."""
