@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -79,7 +80,9 @@ print(json.dumps(rows))
 def measured(python: str, program: str, path: Path, threads: int, text: object) -> dict[str, float]:
     """The numbers of a process."""
     command = [python, "-c", program + MEASURE, str(path), str(threads), json.dumps(text)]
-    ran = subprocess.run(command, check=True, capture_output=True, text=True)
+    # As where a package is installed: modules are compiled once.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     numbers: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
     return numbers
 

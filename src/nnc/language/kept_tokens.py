@@ -41,7 +41,6 @@ class KeptTokens:
     def __init__(self, model: TokenModel, room: int) -> None:
         self._model, self.room = model, room
         self._caches = borrowed_caches(self, model, 1, room)
-        self._next = model.generation_step(self._caches, 1)
         self.tokens: list[int] = []
 
     def scores(self, tokens: Sequence[int]) -> NDArray[np.float64]:
@@ -59,7 +58,7 @@ class KeptTokens:
         return np.asarray(scores[0])
 
     def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
-        step = self._next if stop == start + 1 else self._model.generation_step(self._caches, stop - start)
+        step = self._model.generation_step(self._caches, stop - start)
         rows, steps = step.inputs[0].shape
         # A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is
         # filled up behind, where nothing looks and the next tokens are written over it.
@@ -105,6 +104,8 @@ class KeptTokens:
             got = "no list of tokens" if tokens is None else f"tokens {tokens.spec}"
             raise FormatError(str(path), got=got, need=f"at most {self.room} tokens", fix="a larger context")
         count = tokens.shape[0]
+        # Which makes the caches where nothing was read before.
+        self._model.generation_step(self._caches, 1)
         for name, cache in self._caches.tensors.items():
             spec = TensorSpec((1, count, *cache.shape[2:]), cache.dtype)
             if name not in file.tensors or file.tensors[name].spec != spec:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nnc.errors import ArgumentError, NotFiniteError
-from nnc.nn.inference.next_token import TokenChoice
+from nnc.nn.inference.next_token import TokenChoice, best_tokens
 
 SCORES = np.log(np.array([0.1, 0.4, 0.2, 0.3]))
 
@@ -48,3 +48,31 @@ def test_options_out_of_their_range_are_told(options: dict[str, float]) -> None:
 def test_scores_that_are_no_numbers_choose_nothing() -> None:
     with pytest.raises(NotFiniteError, match="scores that are not numbers"):
         TokenChoice().pick(np.array([0.0, np.nan]), np.random.default_rng(0))
+
+
+def test_few_tokens_are_sorted_and_they_are_those_of_all() -> None:
+    scores = np.random.default_rng(0).integers(0, 50, 5000).astype(np.float64)
+    order = np.argsort(-scores, kind="stable")
+    for count in (1, 7, 1024, 4999, 5000, 6000):
+        np.testing.assert_array_equal(best_tokens(scores, count), order[:count])
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        TokenChoice(temperature=1.0),
+        TokenChoice(temperature=9.0),
+        TokenChoice(temperature=9.0, top_p=0.9),
+        TokenChoice(temperature=9.0, min_p=0.01),
+        TokenChoice(top_p=0.5),
+        TokenChoice(top_k=2000, temperature=3.0),
+    ],
+    ids=str,
+)
+def test_what_is_drawn_of_few_is_what_is_drawn_of_all(choice: TokenChoice) -> None:
+    scores = np.random.default_rng(1).standard_normal(5000) * 6
+    tokens, shares = choice.likely(scores)
+    sums = np.cumsum(shares)[:-1]
+    generator, other = choice.generator(0), choice.generator(0)
+    for _ in range(300):
+        assert choice.pick(scores, generator) == tokens[np.searchsorted(sums, other.random(), side="right")]
