@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, labels, uniform
+from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, Values, labels, small, uniform
 
-from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I32, I64, DType
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I32, I64, DType
 from nnc.core.values.spec import Shape, spec
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
 from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 # Element types of the operands, and of the row sums where they are not the same.
@@ -43,6 +44,7 @@ def seeing(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Arra
 def rows() -> Iterator[Case]:
     """Attention, then rotary embedding."""
     yield from _attentions()
+    yield from _cached()
     yield from _rotaries()
 
 
@@ -72,6 +74,41 @@ def _attentions() -> Iterator[Case]:
     for dtype in FLOATS:
         for shape in ((3, 5), (5, 3), (0, 2)):
             yield Case(CAUSAL_BIAS, CausalBiasAttrs(spec(shape, dtype)), (), (dtype,), f"{dtype}{list(shape)}")
+
+
+def within(columns: int) -> Values:
+    """Positions from before the first column to behind the last one."""
+    return lambda generator, shape, earlier: generator.integers(-1, columns + 1, shape)
+
+
+def stored(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Small integers."""
+    return generator.integers(-127, 128, shape)
+
+
+def _cached() -> Iterator[Case]:
+    """Over caches of each type, with windows and caps, of one part and of several."""
+    shapes = (
+        *HEADS[:3],
+        ((1, 1, 6, 20), (1, 600, 2, 20), (1, 600, 2, 17)),
+        ((2, 2, 2, 16), (2, 300, 1, 16), (2, 300, 1, 16)),
+    )
+    for q, k, v in shapes:
+        places = Argument(q[:2], within(k[1]), I32)
+        for attrs, note in (
+            (CachedAttentionAttrs(0.7), ""),
+            (CachedAttentionAttrs(0.7, window=3), "window"),
+            (CachedAttentionAttrs(2.0, cap=1.5), "cap"),
+        ):
+            operands = tuple(map(Argument, (q, k, v)))
+            yield Case(CACHED_ATTENTION, attrs, (*operands, places, None, None), (F64, F32), note, smooth=False)
+        attrs = CachedAttentionAttrs(0.7)
+        for held in (BF16, F16):
+            operands = (Argument(q), Argument(k, uniform, held), Argument(v, uniform, held), places, None, None)
+            yield Case(CACHED_ATTENTION, attrs, operands, (F32,), f"{held}", smooth=False)
+        scales = (Argument(k[:3], small, F32),) * 2
+        operands = (Argument(q), Argument(k, stored, I8), Argument(v, stored, I8), places, *scales)
+        yield Case(CACHED_ATTENTION, attrs, operands, (F32,), "i8", smooth=False)
 
 
 Heads = tuple[Shape, Shape, Shape]

@@ -17,6 +17,7 @@ from nnc.errors import ArgumentError, DataError, FormatError, UsageError
 from nnc.language import LanguageModel
 from nnc.language.architectures import open_files
 from nnc.language.kept_tokens import KeptTokens
+from nnc.nn.steps.keys import CacheType
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,35 @@ def test_tokens_that_are_shared_are_not_read_again(model: LanguageModel) -> None
     assert kept.tokens == tokens
     np.testing.assert_allclose(kept.scores(tokens[:7]), fresh[1], atol=1e-5)
     np.testing.assert_allclose(kept.scores(tokens[:7]), fresh[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(("held", "bits", "near"), [("f32", 32, 1e-5), ("bf16", 16, 0.1), ("int8", 8, 0.1)])
+def test_caches_of_few_bits_are_near_those_of_many(
+    place: Path, tmp_path: Path, held: CacheType, bits: int, near: float
+) -> None:
+    model, whole = (language.load(place, context=64, cache=each) for each in (held, "f32"))
+    tokens = model.tokenizer.encode("hello the in the hello in he he the")
+    kept, wide = KeptTokens(model.tokens, 64), KeptTokens(whole.tokens, 64)
+    for count in (len(tokens) - 3, len(tokens) - 2, len(tokens)):
+        np.testing.assert_allclose(kept.scores(tokens[:count]), wide.scores(tokens[:count]), atol=near * 3)
+    # The statement is what there is: int8 has a number of four bytes for each token and head beside its bytes.
+    elements = sum(each.spec.elements for each in wide._caches.tensors.values())
+    stated = language.memory(place, context=64, cache=held).cache
+    assert stated == sum(each.spec.nbytes for each in kept._caches.tensors.values())
+    assert stated >= elements * bits // 8
+    assert (stated > elements * bits // 8) is (held == "int8")
+    kept.save(tmp_path / "kept", "a model")
+    other = KeptTokens(model.tokens, 64)
+    other.load(tmp_path / "kept", "a model")
+    np.testing.assert_array_equal(other.scores(tokens), kept.scores(tokens))
+    if held != "f32":
+        with pytest.raises(FormatError, match="what this model keeps"):
+            wide.load(tmp_path / "kept", "a model")
+
+
+def test_a_cache_of_another_type_is_refused(place: Path) -> None:
+    with pytest.raises(ArgumentError, match="cache.*int4"):
+        language.load(place, cache="int4")
 
 
 def test_a_conversation_goes_on_in_another_process(model: LanguageModel, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from nnc.cli.language.model_file import (
     Adapter,
+    CacheKind,
     Context,
     GrammarFile,
     Limit,
@@ -67,6 +68,7 @@ def generate(
     seed: Seed = 0,
     quantize: Quantize = None,
     context: Context = 0,
+    cache: CacheKind = "f32",
     limit: Limit = None,
     adapter: Adapter = None,
     stop: Stop = None,
@@ -106,6 +108,7 @@ def generate(
         backend,
         adapter,
         answer_form(grammar, schema),
+        cache,
     )
     if is_language_file(Path(checkpoint)):
         return write_on(Path(checkpoint), asked, json=json)

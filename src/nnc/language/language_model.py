@@ -27,6 +27,7 @@ from nnc.language.tuning.adapters import read_adapter
 from nnc.nn.generation import TokenModel, generate
 from nnc.nn.inference.next_token import Part, TokenChoice
 from nnc.nn.model.model import Model
+from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
 
@@ -219,12 +220,14 @@ def load(
     context: Size = 0,
     quantize: QuantizationMode | None = None,
     adapter: Path | str | None = None,
+    cache: CacheType = "f32",
     backend: str = "",
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
 
-    `adapter` is a folder of PEFT's, or of `FineTuning`: its products are added to weights of floats, and computed
-    beside those in blocks.
+    Keys and values of earlier tokens are held in `cache`: "bf16" takes half of the bytes of "f32", "int8" a quarter and
+    a scale for each token and head. `adapter` is a folder of PEFT's, or of `FineTuning`: its products are added to
+    weights of floats, and computed beside those in blocks.
 
     `context` is the number of positions, 4,096 or as many as the model has unless given. Matrices in blocks of few bits
     stay in them; those in floats become so by `quantize` (`FrozenGeneration`). FormatError for a file that is not
@@ -235,7 +238,7 @@ def load(
     if adapter is not None:
         files = files.adapted(read_adapter(adapter, files))
     model = files.model(context_of(files, context))
-    model.backend = backend
+    model.backend, model.cache_type = backend, cache
     return LanguageModel(files, tokenizer, _ready(files, model, quantize))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from nnc.arguments import Count, Size, checked
 from nnc.errors import UsageError
 from nnc.language.architectures import EncoderFiles, ModelFiles, open_files
+from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.model_memory import ModelMemory
 
 # Positions unless others are asked for: files name up to a million, whose caches nobody expects.
@@ -14,11 +15,16 @@ USUAL_CONTEXT = 4096
 
 
 @checked
-def memory(path: Path | str, *, context: Size = 0, batch: Count = 1) -> ModelMemory:
-    """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read."""
+def memory(path: Path | str, *, context: Size = 0, batch: Count = 1, cache: CacheType = "f32") -> ModelMemory:
+    """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read.
+
+    `cache` is what keys and values are held in, as `load` has it.
+    """
     files = open_files(path)
     length = context_of(files, context)
-    return files.model(length).memory(batch, "generate", length)
+    model = files.model(length)
+    model.cache_type = cache
+    return model.memory(batch, "generate", length)
 
 
 def context_of(files: ModelFiles | EncoderFiles, asked: int) -> int:

@@ -45,6 +45,7 @@ from nnc.ops.reads import *
 from nnc.ops.reduction.derived import *
 from nnc.ops.reduction.reduction import *
 from nnc.ops.sequence.attention import *
+from nnc.ops.sequence.cached_attention import *
 from nnc.ops.sequence.recurrent import *
 from nnc.ops.sequence.recurrent_layers import *
 from nnc.ops.sequence.rotary import *

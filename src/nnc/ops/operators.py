@@ -18,13 +18,13 @@ from nnc.ops.products import fourier, linear_algebra, products
 from nnc.ops.quantization import blocks, quantization
 from nnc.ops.random import random
 from nnc.ops.reduction import reduction
-from nnc.ops.sequence import attention, recurrent, rotary
+from nnc.ops.sequence import attention, cached_attention, recurrent, rotary
 
 FAMILIES = (
     fill, generate, random, copy, transfer, layout, pointwise, elementary, complex_numbers, integers, broadcast, fused,
     reduction, movement, indexing, order, resize, detection, products, convolutions, quantization, blocks, pooling,
-    softmaxes, normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
-    adafactor,
+    softmaxes, normalization, loss, attention, cached_attention, rotary, recurrent, ctc, linear_algebra,
+    fourier, optimizer, adafactor,
 )  # fmt: skip
 
 

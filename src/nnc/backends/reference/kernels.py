@@ -17,7 +17,7 @@ from nnc.backends.reference.products import fourier, linear_algebra, products
 from nnc.backends.reference.quantization import blocks, quantization
 from nnc.backends.reference.random import random
 from nnc.backends.reference.reduction import reduction
-from nnc.backends.reference.sequence import attention, recurrent, rotary
+from nnc.backends.reference.sequence import attention, cached_attention, recurrent, rotary
 from nnc.graph import Op
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.composed.fused import FUSED
@@ -26,7 +26,8 @@ from nnc.ops.elementwise.rows import FORWARD
 FAMILIES = (
     fill, generate, random, copy, layout, pointwise, broadcast, reduction,
     movement, indexing, order, resize, detection, products, convolutions, quantization, blocks, pooling,
-    softmaxes, normalization, loss, attention, rotary, recurrent, ctc, linear_algebra, fourier, optimizer,
+    softmaxes, normalization, loss, attention, cached_attention, rotary, recurrent, ctc, linear_algebra,
+    fourier, optimizer,
 )  # fmt: skip
 SINGLE: Rows = {op: kernel for family in FAMILIES for op, kernel in family.ROWS.items()}
 

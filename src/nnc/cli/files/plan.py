@@ -10,7 +10,7 @@ import typer
 
 from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
-from nnc.cli.language.model_file import Context, is_language_file
+from nnc.cli.language.model_file import CacheKind, Context, is_language_file
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, bytes_of
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
@@ -43,6 +43,7 @@ def plan(
     limit: Limit = None,
     context: Context = 0,
     batch: Rows = 1,
+    cache: CacheKind = "f32",
     backend: BackendName = "",
     html: Html = None,
     json: AsJson = False,
@@ -55,10 +56,10 @@ def plan(
 
     nnc plan model.onnx --train --limit 1.5GiB --html map.html
 
-    nnc plan model.gguf --context 4096 --batch 2 --limit 500MB
+    nnc plan model.gguf --context 4096 --batch 2 --cache int8 --limit 500MB
     """
     if is_language_file(model):
-        return plan_language(model, context, batch, limit, json=json)
+        return plan_language(model, context, batch, cache, limit, json=json)
     if any(map(is_range, size or ())):
         return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
     if html is not None:

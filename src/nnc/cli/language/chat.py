@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nnc import language
-from nnc.cli.language.model_file import Adapter, Context, LanguageFile, Limit, MinP, opened, shown
+from nnc.cli.language.model_file import Adapter, CacheKind, Context, LanguageFile, Limit, MinP, opened, shown
 from nnc.cli.options import AsJson, BackendName, Seed, Temperature, Threads, TopK, TopP
 from nnc.cli.terminal import complain, write_json
 from nnc.core.settings import SETTINGS
@@ -27,6 +27,7 @@ def chat(
     system: System = "",
     length: AnswerLength = 512,
     context: Context = 0,
+    cache: CacheKind = "f32",
     limit: Limit = None,
     adapter: Adapter = None,
     temperature: Temperature = None,
@@ -44,7 +45,7 @@ def chat(
     """
     if threads is not None:
         SETTINGS.threads = threads
-    talk = opened(model, context, limit, backend, adapter=adapter).conversation(system)
+    talk = opened(model, context, limit, backend, adapter=adapter, cache=cache).conversation(system)
     if sys.stdin.isatty():
         complain(HELP)
     while True:

@@ -16,6 +16,7 @@ from nnc.cli.options import bytes_of
 from nnc.cli.terminal import complain, plain, size
 from nnc.core.precautions.reading import read_file
 from nnc.errors import FormatError, MemoryLimitError, UsageError
+from nnc.nn.steps.keys import CacheType
 from nnc.symbolic.passes import QuantizationMode
 
 CONFIG = "config.json"
@@ -24,6 +25,9 @@ MOST_FORM_BYTES = 1 << 20
 LanguageFile = Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file, or a folder of Hugging Face.")]
 Context = Annotated[
     int, typer.Option(min=0, metavar="N", help="Tokens of prompt and answer together. Default: 4,096 or the model's.")
+]
+CacheKind = Annotated[
+    str, typer.Option("--cache", metavar="f32|bf16|int8", help="What keys and values of earlier tokens are held in.")
 ]
 Limit = Annotated[
     int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
@@ -53,16 +57,19 @@ def opened(
     backend: str,
     quantize: str | None = None,
     adapter: Path | None = None,
+    cache: str = "f32",
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
-        needed = language.memory(path, context=context).total
+        needed = language.memory(path, context=context, cache=cast("CacheType", cache)).total
         if needed > limit:
             got = f"{size(needed)} of weights, caches and arena"
-            raise MemoryLimitError("--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context")
+            raise MemoryLimitError(
+                "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, or --cache int8"
+            )
     try:
-        mode = cast("QuantizationMode | None", quantize)
-        return language.load(path, context=context, quantize=mode, adapter=adapter, backend=backend)
+        mode, held = cast("QuantizationMode | None", quantize), cast("CacheType", cache)
+        return language.load(path, context=context, quantize=mode, adapter=adapter, cache=held, backend=backend)
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None

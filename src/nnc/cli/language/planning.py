@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from nnc import language
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
+from nnc.nn.steps.keys import CacheType
 
 
-def plan_language(path: Path, context: int, batch: int, limit: int | None, *, json: bool) -> int:
+def plan_language(path: Path, context: int, batch: int, cache: str, limit: int | None, *, json: bool) -> int:
     """Print the statement; 1 where it is above the limit."""
-    memory = language.memory(path, context=context, batch=batch)
+    memory = language.memory(path, context=context, batch=batch, cache=cast("CacheType", cache))
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,
@@ -26,6 +28,8 @@ def plan_language(path: Path, context: int, batch: int, limit: int | None, *, js
             add_row(rows, name.removesuffix("_bytes"), count(value) if isinstance(value, int) else "")
         output().print(rows)
     if limit is not None and memory.total > limit:
-        complain(f"plan: got {memory.total} bytes; need at most {limit}. Fix: a smaller --context or --batch")
+        complain(
+            f"plan: got {memory.total} bytes; need at most {limit}. Fix: a smaller --context or --batch, --cache int8"
+        )
         return 1
     return 0

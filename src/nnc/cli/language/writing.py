@@ -28,11 +28,12 @@ class Writing:
     backend: str
     adapter: Path | None = None
     grammar: str | dict[str, object] | None = None
+    cache: str = "f32"
 
 
 def write_on(path: Path, asked: Writing, *, json: bool) -> int:
     """Stream the text, and say how fast it came."""
-    model = opened(path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter)
+    model = opened(path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter, asked.cache)
     length = min(asked.length, model.context - 1)
     pieces = model.stream(
         asked.prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,

@@ -21,11 +21,12 @@ FEW_VECTORS, MANY_COLUMNS = 4, 256
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A matrix in memory: element (i, j) is at base + i * row + j * column."""
+    """A matrix in memory: element (i, j) is at base + i * row + j * column; one of `held` is read as what is summed."""
 
     base: Value
     row: int
     column: int = 1
+    held: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class BlockProduct:
         left, right, scalar = self.left, self.right, self.scalar
         sums = Accumulators.zeros(b, tile, scalar)
         lines = [b.offset(left.base, (row + i) * left.row, scalar) for i in range(tile.rows)]
-        start = b.offset(right.base, column, scalar)
+        held = right.held or scalar
+        start = b.offset(right.base, column, held)
         # What few elements need is not worth the code.
         unroll = UNROLL if tile.rows > 1 and masks[0] is None else 1
         rest = needed.first + (needed.last - needed.first) // unroll * unroll
@@ -99,7 +101,8 @@ class BlockProduct:
             with b.loop(low, high, count) as first:
                 for k in range(count):
                     factors = [b.load(line, (first + k) * left.column, Type(scalar)) for line in lines]
-                    sums.multiply(factors, load_row(b, start, (first + k) * right.row, tile, scalar, masks))
+                    vectors = load_row(b, start, (first + k) * right.row, tile, held, masks)
+                    sums.multiply(factors, [b.cast(vector, scalar) for vector in vectors])
         for i, slots in enumerate(sums.slots):
             place = b.offset(self.result.base, (row + i) * self.result.row + column, scalar)
             values = self._scaled(b, tile, row + i, [slot.get() for slot in slots])

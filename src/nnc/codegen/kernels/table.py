@@ -19,13 +19,13 @@ from nnc.codegen.kernels.products import products
 from nnc.codegen.kernels.quantization import blocks, integer_products, quantization
 from nnc.codegen.kernels.random import random
 from nnc.codegen.kernels.reduction import argmax, reduction, running
-from nnc.codegen.kernels.sequence import attention, recurrent, rotary
+from nnc.codegen.kernels.sequence import attention, cached_attention, recurrent, rotary
 from nnc.graph import OpAttr
 
 FAMILIES = (
     movement, pointwise, reduction, argmax, pooling, softmax, optimizer, products, convolutions, random, normalization,
-    indexing, attention, recurrent, loss, ctc, running, order, generate, rotary, resize, integer_products,
-    quantization, blocks,
+    indexing, attention, cached_attention, recurrent, loss, ctc, running, order, generate, rotary, resize,
+    integer_products, quantization, blocks,
 )  # fmt: skip
 # An open attribute: another package sets a row for its own operator, or one of a higher level for one of ours.
 ROWS = OpAttr[KernelRow]("llvm kernel")

@@ -15,13 +15,14 @@ from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense
-from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T, require_rank
+from nnc.nn.layers.layer import AttentionForm, Layer, MultiLayer, Scope, T, require_rank
 from nnc.nn.layers.normalization import LayerNorm, RMSNorm
 from nnc.nn.layers.random import Dropout
 from nnc.ops import (
     add,
     affine,
     broadcast_to,
+    gemm,
     greater,
     less_equal,
     logical_and,
@@ -30,6 +31,9 @@ from nnc.ops import (
     rotary_angles,
     rotary_embedding,
     scaled_dot_product_attention,
+    softmax,
+    tanh,
+    transpose,
     where,
 )
 from nnc.ops.movement.generate import arange_like
@@ -80,6 +84,10 @@ class MultiHeadAttention(MultiLayer):
         if self.rotary_base:
             angles = rotary_angles(positions, q.shape[3] // 2, base=self.rotary_base, dtype=q.spec.dtype)
             q, k = rotary_embedding(q, angles), rotary_embedding(k, angles)
+        if cache is not None and mask is None:
+            y = scope.attended(q, k, v, AttentionForm(1.0 / math.sqrt(max(q.shape[3], 1)), self.window))
+            assert y is not None
+            return y
         if cache is not None:
             k, v = scope.kept("key", k), scope.kept("value", v)
         if cache is not None or (self.causal and self.window):
@@ -223,6 +231,25 @@ def seen_columns(positions: T, columns: int, window: int) -> T:
     rows = broadcast_to(reshape(positions, shape), whole)
     seen = less_equal(places, rows)
     return logical_and(seen, greater(places, affine(rows, 1.0, -window))) if window else seen
+
+
+def masked_attention(q: T, k: T, v: T, seen: T | None, form: AttentionForm) -> T:
+    """Attention of rows that see these columns: of all rows those before them and their own where there is no mask."""
+    if not form.cap or seen is None:
+        return scaled_dot_product_attention(q, k, v, seen, scale=form.scale, causal=seen is None)
+    (batch, rows, heads, width), (columns, groups) = q.shape, k.shape[1:3]
+    # Heads as [batch, groups, heads of a group, rows, …].
+    queries = transpose(reshape(q, (batch, rows, groups, heads // groups, width)), (0, 2, 3, 1, 4))
+    keys, values = (reshape(transpose(each, (0, 2, 1, 3)), (batch, groups, 1, columns, width)) for each in (k, v))
+    scores = capped(affine(gemm(queries, keys, transpose_b=True), form.scale), form.cap)
+    visible = reshape(seen, (seen.shape[0], 1, 1, *seen.shape[2:]))
+    y = gemm(softmax(where(visible, scores, -math.inf)), values)
+    return reshape(transpose(y, (0, 3, 1, 2, 4)), (batch, rows, heads, width))
+
+
+def capped(x: T, cap: float) -> T:
+    """cap · tanh(x / cap); x where the cap is 0."""
+    return affine(tanh(affine(x, 1.0 / cap)), cap) if cap else x
 
 
 def _both(seen: T, mask: T | None) -> T:

@@ -22,6 +22,7 @@ from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.frames import called_inside
 from nnc.nn.state.layer_state import LayerState, building, is_building
 from nnc.nn.state.own_scope import own_scope
+from nnc.nn.state.scope import AttentionForm as AttentionForm
 from nnc.nn.state.scope import ParameterSpec as ParameterSpec
 from nnc.nn.state.scope import Randomness as Randomness
 from nnc.nn.state.scope import Ranks as Ranks

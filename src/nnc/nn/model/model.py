@@ -34,7 +34,7 @@ from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimization.optimizers import Adam, Optimizer
 from nnc.nn.steps.frozen_steps import products
-from nnc.nn.steps.keys import StepKey, StepKind
+from nnc.nn.steps.keys import CacheType, StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
@@ -110,6 +110,7 @@ class Model(ModelUpdates, Answering):
     autotune = ModelOption[TuneOptions | bool]()
     deterministic = ModelOption[bool]()
     mesh = ModelOption[Mesh | None]()
+    cache_type = ModelOption[CacheType]()
 
     def __init__(
         self,

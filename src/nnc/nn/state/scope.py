@@ -66,17 +66,28 @@ class Randomness(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class AttentionForm:
+    """The factor of scores, how many steps back one sees (0: all), and the bound of scores (0: none)."""
+
+    scale: float
+    window: int = 0
+    cap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class StepCache(Generic[T]):
     """What generation gives to layers: `positions`[batch, steps] of the new steps, and what is kept of earlier ones.
 
     `extend(path, value)` puts a value[batch, steps, …] of the new steps among those of earlier ones and gives all of
     them, [batch, capacity, …]; places behind the newest step hold anything. `wanted` gives the steps, of values
-    [batch, steps, features], whose outputs will be read.
+    [batch, steps, features], whose outputs will be read. `attend(path, q, k, v, form)` keeps k and v of the new steps,
+    and gives what attention over all that is kept gives for q.
     """
 
     positions: T
     extend: Callable[[str, T], T]
     wanted: Callable[[T], T]
+    attend: Callable[[str, T, T, T, AttentionForm], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,13 @@ class Scope(Generic[T]):
             return value
         with reopened(self.outside):
             return self.cache.extend(self._join(name), value)
+
+    def attended(self, q: T, k: T, v: T, form: AttentionForm) -> T | None:
+        """In generation, causal attention of the new steps over all that is kept, k and v among it; else None."""
+        if self.cache is None:
+            return None
+        with reopened(self.outside):
+            return self.cache.attend(self.path, q, k, v, form)
 
     def wanted(self, x: T) -> T:
         """In generation, the steps of `x`[batch, steps, features] whose outputs will be read; else all of them."""

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor
-from nnc.nn.steps.keys import StepKey
+from nnc.nn.steps.keys import CacheType, StepKey
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 
 
@@ -14,11 +14,12 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 class GenerationCaches:
     """Tensors by path for `batch` rows with room for `capacity` tokens, zeros at first, and steps bound to them.
 
-    `reach` is behind the last place that was written.
+    Keys and values are `held` in this type; `reach` is behind the last place that was written.
     """
 
     batch: int
     capacity: int
+    held: CacheType = "f32"
     tensors: dict[str, Tensor] = field(default_factory=dict)
     bound: dict[StepKey, tuple[PlannedStep, ModelStep]] = field(default_factory=dict)
     reach: int = 0

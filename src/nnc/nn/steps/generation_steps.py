@@ -8,8 +8,10 @@ from dataclasses import replace
 from nnc.core.values.dtype import I32
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import UsageError
-from nnc.nn.layers.layer import ParameterSpec, Scope, StepCache
+from nnc.nn.layers.attention import masked_attention, seen_columns
+from nnc.nn.layers.layer import AttentionForm, ParameterSpec, Scope, StepCache
 from nnc.nn.steps.frozen_steps import Freezing, FrozenGraph, without_weights
+from nnc.nn.steps.kept_heads import KeptHeads
 from nnc.nn.steps.keys import StepKey
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import CACHE, Ends, ModelStep, PlannedStep
@@ -70,7 +72,8 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
             return value
         return gather(value, broadcast_to(reshape(ends, (batch, 1, 1)), (batch, 1, value.shape[2])), 1)
 
-    (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted))
+    kept = KeptHeads(step, key, positions, carry)
+    (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted, kept.attend))
     scores = reshape(wanted(scores), (batch, scores.shape[2]))
     return ((tokens, positions, ends), (), (scores,)), carry
 
@@ -83,7 +86,11 @@ def trace_generation(options: ModelOptions, specs: Mapping[str, ParameterSpec], 
     def extend(path: str, value: Symbol) -> Symbol:
         return step.graph.input(replace(value.spec, shape=(2, TRACED_CAPACITY, *value.shape[2:])), path)
 
-    return Built(step.graph, _scores(step, tokens, StepCache(positions, extend, lambda value: value)))
+    def attend(path: str, q: Symbol, k: Symbol, v: Symbol, form: AttentionForm) -> Symbol:
+        k, v = extend(f"{path}.key", k), extend(f"{path}.value", v)
+        return masked_attention(q, k, v, seen_columns(positions, k.shape[1], form.window), form)
+
+    return Built(step.graph, _scores(step, tokens, StepCache(positions, extend, lambda value: value, attend)))
 
 
 def _tokens(step: StepGraph, batch: int, steps: int) -> tuple[Symbol, Symbol]:

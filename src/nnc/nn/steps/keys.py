@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
 from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.symbolic.passes import QuantizationMode
+
+# What keys and values of earlier tokens are held in: "int8" has a scale for each token and head.
+CacheType: TypeAlias = Literal["f32", "bf16", "int8"]
 
 
 class StepKind(Enum):
@@ -54,8 +57,8 @@ class StepKey:
     """The program of a kind for `batch` examples, whose open axes are of size `length` (0: there is none, or largest).
 
     With `outputs` it gives the model's outputs behind loss and score. With `padded` some of its places only fill up the
-    size, and are left out of loss and score. `quantization` is that of a frozen step, and `capacity` how many tokens a
-    row of a generation has room for.
+    size, and are left out of loss and score. `quantization` is that of a frozen step, `capacity` how many tokens a
+    row of a generation has room for, and `cache` what their keys and values are held in.
     """
 
     kind: StepKind
@@ -65,6 +68,7 @@ class StepKey:
     padded: bool = False
     quantization: QuantizationMode | None = None
     capacity: int = 0
+    cache: CacheType = "f32"
 
     @classmethod
     def parse(cls, subject: str, text: str, batch: int, length: int) -> StepKey:

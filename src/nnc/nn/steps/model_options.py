@@ -17,6 +17,7 @@ from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.parallel import Mesh, RankGroup
 from nnc.symbolic.passes import Pass
@@ -50,6 +51,7 @@ class ModelOptions:
     autotune: TuneOptions | bool
     deterministic: bool
     mesh: Mesh | None = None
+    cache_type: CacheType = "f32"
 
     @property
     def guards_updates(self) -> bool:

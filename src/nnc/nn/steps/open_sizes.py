@@ -120,7 +120,8 @@ class OpenSizes:
         capacity = padded_size(length or most, most)
         rows = 1 << int(max(batch - 1, 0)).bit_length()
         length = padded_size(steps, capacity) if steps > 1 else steps or capacity
-        return StepKey(StepKind.GENERATE, rows, length, capacity=capacity)
+        held = self._builder().options.cache_type
+        return StepKey(StepKind.GENERATE, rows, length, capacity=capacity, cache=held)
 
     def _traced(self, axis: int, size: int) -> Built:
         builder, (batch, length) = self._builder(), (2, size) if axis else (size, min(self.most, SMALL))

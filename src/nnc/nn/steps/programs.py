@@ -97,12 +97,13 @@ class ModelPrograms:
 
     def caches(self, key: StepKey) -> GenerationCaches:
         """Caches for the rows and tokens of this key: those that were given back last, where they fit, or new ones."""
+        size = (key.batch, key.capacity, key.cache)
         try:
             spare = self._spare.pop()
         except IndexError:
-            return GenerationCaches(key.batch, key.capacity)
-        if (spare.batch, spare.capacity) != (key.batch, key.capacity):
-            return GenerationCaches(key.batch, key.capacity)
+            return GenerationCaches(*size)
+        if (spare.batch, spare.capacity, spare.held) != size:
+            return GenerationCaches(*size)
         self.arena.runs.exclusively(spare.clear)
         return spare
 

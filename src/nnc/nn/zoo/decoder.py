@@ -21,11 +21,11 @@ from nnc.core.values.blocks import format_of
 from nnc.core.values.dtype import F32, I32, U8
 from nnc.errors import ArityError, AttributeValueError
 from nnc.nn.layers.activation import SiLU
-from nnc.nn.layers.attention import seen_columns
+from nnc.nn.layers.attention import capped, masked_attention, seen_columns
 from nnc.nn.layers.dense import Dense
 from nnc.nn.layers.embedding import Embedding, PositionEmbedding, broadcast_rows
 from nnc.nn.layers.initializers import Values, zeros
-from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
+from nnc.nn.layers.layer import AttentionForm, Layer, MultiLayer, Scope, T
 from nnc.nn.layers.normalization import LayerNorm, RMSNorm
 from nnc.ops import (
     add,
@@ -45,14 +45,11 @@ from nnc.ops import (
     reshape,
     rotary_angles,
     rotary_embedding,
-    scaled_dot_product_attention,
     sigmoid,
     slice_axis,
     softmax,
     subtract,
-    tanh,
     top_k,
-    transpose,
     where,
 )
 from nnc.ops.movement.fill import scalar_like
@@ -202,7 +199,7 @@ class Decoder(MultiLayer):
             y = gemm(y, Embedding(self.vocabulary, self.features).table(inside), transpose_b=True)
         else:
             y = self._dense(inside, y, self.vocabulary, self.head_bias)
-        return _capped(y, self.logit_cap)
+        return capped(y, self.logit_cap)
 
     def _format(self, scope: Scope[T]) -> str:
         """The block format of the weight here; empty for floats."""
@@ -282,11 +279,12 @@ class Decoder(MultiLayer):
             places = positions if starts is None else subtract(_columns(starts), starts)
             angles = self._angles(scope, rotary, places)
             q, k = (rotary_embedding(each, angles, interleaved=rotary.interleaved) for each in (q, k))
-        k, v = scope.kept("key", k), scope.kept("value", v)
-        seen = None
-        if scope.cache is not None or window or self.score_cap or starts is not None:
-            seen = _of_same(seen_columns(positions, k.shape[1], window), starts)
-        y = self._attend(q, k, v, seen)
+        form = AttentionForm(self.scale or 1.0 / math.sqrt(width), window, self.score_cap)
+        y = scope.attended(q, k, v, form)
+        if y is None:
+            plain = not (window or self.score_cap or starts is not None)
+            seen = None if plain else _of_same(seen_columns(positions, k.shape[1], window), starts)
+            y = masked_attention(q, k, v, seen, form)
         y = reshape(y, (*x.shape[:2], self.heads * width))
         return self._dense(scope.inside("output"), y, self.features, self.output_bias)
 
@@ -296,12 +294,6 @@ class Decoder(MultiLayer):
             return angles
         shares = scope.statistic(TURNS, (len(rotary.factors),), F32, partial(_write_shares, rotary.factors))
         return multiply(angles, broadcast_rows(shares, angles))
-
-    def _attend(self, q: T, k: T, v: T, seen: T | None) -> T:
-        scale = self.scale or 1.0 / math.sqrt(self.head_width)
-        if self.score_cap and seen is not None:
-            return _capped_attention(q, k, v, seen, scale, self.score_cap)
-        return scaled_dot_product_attention(q, k, v, seen, scale=scale, causal=seen is None)
 
 
 def _shares(scores: T, experts: Experts) -> T:
@@ -339,19 +331,3 @@ def _of_same(seen: T, starts: T | None) -> T:
 def _write_shares(factors: tuple[float, ...], generator: np.random.Generator, values: Values) -> None:
     """1 / factor of each pair."""
     values[...] = 1.0 / np.array(factors)
-
-
-def _capped(x: T, cap: float) -> T:
-    """cap · tanh(x / cap)"""
-    return affine(tanh(affine(x, 1.0 / cap)), cap) if cap else x
-
-
-def _capped_attention(q: T, k: T, v: T, seen: T, scale: float, cap: float) -> T:
-    """softmax(cap · tanh(scale · q · kᵀ / cap)) · v, heads as [batch, groups, heads of a group, rows, …]."""
-    (batch, rows, heads, width), (columns, groups) = q.shape, k.shape[1:3]
-    queries = transpose(reshape(q, (batch, rows, groups, heads // groups, width)), (0, 2, 3, 1, 4))
-    keys, values = (reshape(transpose(each, (0, 2, 1, 3)), (batch, groups, 1, columns, width)) for each in (k, v))
-    scores = _capped(affine(gemm(queries, keys, transpose_b=True), scale), cap)
-    visible = reshape(seen, (seen.shape[0], 1, 1, *seen.shape[2:]))
-    y = gemm(softmax(where(visible, scores, -math.inf)), values)
-    return reshape(transpose(y, (0, 3, 1, 2, 4)), (batch, rows, heads, width))

@@ -1,0 +1,37 @@
+"""Attention over what a generation keeps: one row of one example at a time, over the columns that it sees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
+
+
+def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """y[i] = softmax(s[i]) · v over columns ≤ positions[i]."""
+    q, k, v, positions, *scales = (array for array in inputs if array is not None)
+    (batch, rows, heads, width), (_, columns, groups, _) = q.shape, k.shape
+    y = np.zeros((batch, rows, heads, v.shape[3]))
+    for example, row in np.ndindex(batch, rows):
+        end = min(int(positions[example, row]) + 1, columns)
+        begin = max(int(positions[example, row]) + 1 - attrs.window, 0) if attrs.window else 0
+        if end <= begin:
+            continue
+        keys, values = (widen(each[example, begin:end]).astype(np.float64) for each in (k, v))
+        if scales:
+            keys, values = (
+                each * widen(scale[example, begin:end, :, None])
+                for each, scale in zip((keys, values), scales, strict=True)
+            )
+        queries = widen(q[example, row]).astype(np.float64).reshape(groups, heads // groups, width)
+        s = attrs.scale * queries @ keys.transpose(1, 2, 0)
+        if attrs.cap:
+            s = attrs.cap * np.tanh(s / attrs.cap)
+        powers = np.exp(s - s.max(-1, keepdims=True))
+        shares = powers / powers.sum(-1, keepdims=True)
+        y[example, row] = (shares @ values.transpose(1, 0, 2)).reshape(heads, -1)
+    write(outputs[0], y)
+
+
+ROWS: Rows = {CACHED_ATTENTION: cached_attention}

@@ -1,0 +1,316 @@
+"""Attention over what a generation keeps, in parts of its columns; the formulas are in `nnc/ops/sequence`.
+
+First phase: an item is a part of the columns for all query heads of a key head. Keys of a register of columns are
+widened once for all rows, scores become powers, which weigh v as it lies; each part has its largest score, the sum of
+its powers, and its weighted sum of v. Second phase, where there are several parts: a row of y is their sum, each times
+e^(its largest score - the largest of all). How long parts are follows neither workers nor the other rows of a batch,
+so bits do not either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+from nnc.classes import dataclass
+from nnc.codegen.frame.block_product import BlockProduct, Bounds, Matrix
+from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
+from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.ir import mathematics
+from nnc.codegen.ir.builder import I32, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.sequence.attention import sums_of_each
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
+
+# Columns of a part.
+PART = 256
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAttention:
+    """Sizes as in the formulas. `held` is the type of k and v. Operands: q, k, v, positions, scales if `scaled`, y."""
+
+    scalar: Scalar
+    held: Scalar
+    batch: int
+    rows: int
+    columns: int
+    heads: int
+    groups: int
+    features: int
+    values: int
+    scale: float
+    window: int
+    cap: float
+    scaled: bool
+
+    @property
+    def together(self) -> int:
+        """Rows of an item: those of all query heads of a key head, heads of a row side by side."""
+        return self.rows * (self.heads // self.groups)
+
+    @property
+    def parts(self) -> int:
+        """Parts of the columns."""
+        return ceiling(self.columns, PART)
+
+    def workspace(self, target: TargetDescription) -> int:
+        """Of each part and row: its largest score, the sum of its powers, its weighted sum; none of a single part."""
+        rows = self.batch * self.rows * self.heads * self.parts
+        return 0 if self.parts == 1 else aligned(rows * (2 + self.values) * self.scalar.size)
+
+    def scratch(self, target: TargetDescription) -> int:
+        """A part's scores, two numbers for each row, keys of a register of columns."""
+        lanes = target.lanes(8 * self.scalar.size)
+        return aligned((self.together * (PART + 2) + lanes * self.features) * self.scalar.size)
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """Parts, and their sums where there are several."""
+        work = self.batch * self.rows * self.heads * self.columns * (self.features + self.values)
+        with phase(module, name) as w:
+            _PartWriter(self, w).write()
+        phases = [Phase(name, self.batch * self.groups * self.parts, nanoseconds(module.target, self.scalar, 2 * work))]
+        if self.parts > 1:
+            with phase(module, f"{name}_joined") as w:
+                _write_joined(self, w)
+            rows = self.batch * self.rows * self.heads
+            phases.append(Phase(f"{name}_joined", rows, float(rows * self.parts * self.values)))
+        return tuple(phases)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """Where parts lie in the workspace: numbers [rows, parts] twice, sums [rows, parts, values]."""
+
+    tops: Value
+    totals: Value
+    sums: Value
+
+    @classmethod
+    def of(cls, problem: CachedAttention, w: PhaseWriter) -> _Slots:
+        count = problem.batch * problem.rows * problem.heads * problem.parts
+        place = w.argument(5 + 2 * problem.scaled)
+        return cls(*(w.b.offset(place, start, problem.scalar) for start in (0, count, 2 * count)))
+
+
+class _PartWriter:
+    """The first phase."""
+
+    def __init__(self, problem: CachedAttention, w: PhaseWriter) -> None:
+        self.problem, self.w, self.b = problem, w, w.b
+        self.lanes = w.b.target.lanes(8 * problem.scalar.size)
+        self.vector = Type(problem.scalar, self.lanes)
+        sizes = problem.together * PART, problem.together, problem.together
+        places = [w.b.offset(w.scratch, start, problem.scalar) for start in accumulate((0, *sizes))]
+        self.scores, self.tops, self.totals, self.keys = places
+
+    def write(self) -> None:
+        """for part of the columns of a key head: scores, powers, weighted sum of v"""
+        b, p = self.b, self.problem
+        with b.loop(self.w.begin, self.w.end) as item:
+            pair, part = item // p.parts, item % p.parts
+            batch, group = pair // p.groups, pair % p.groups
+            first = part * PART
+            begin, end = self._seen(batch, first)
+            self._score(batch, group, begin, end, first)
+            with b.loop(0, p.together) as row:
+                self._power(batch, group, row, begin, end, first)
+            with b.loop(0, p.rows) as row:
+                self._weigh(batch, group, row, part, (begin, end, first))
+
+    def _position(self, batch: Value, row: Value) -> Value:
+        """Behind the last column that a row sees."""
+        b, p = self.b, self.problem
+        place = b.load(self.w.argument(3), batch * p.rows + row, Type(I32))
+        return b.greatest(b.least(b.cast(place, b.wrap(0).type.scalar) + 1, p.columns), 0)
+
+    def _lowest(self, batch: Value, row: Value) -> Value:
+        """The first column that a row sees."""
+        b, p = self.b, self.problem
+        if not p.window:
+            return b.wrap(0)
+        place = b.cast(b.load(self.w.argument(3), batch * p.rows + row, Type(I32)), b.wrap(0).type.scalar)
+        return b.greatest(place + (1 - p.window), 0)
+
+    def _seen(self, batch: Value, first: Value) -> tuple[Value, Value]:
+        """Columns of the part that some row sees, from a whole register on."""
+        b, p = self.b, self.problem
+        last, low = b.variable(b.wrap(0)), b.variable(b.wrap(p.columns))
+        with b.loop(0, p.rows) as row:
+            last.set(b.greatest(last.get(), self._position(batch, row)))
+            low.set(b.least(low.get(), self._lowest(batch, row)))
+        begin = b.greatest(first, low.get() // self.lanes * self.lanes)
+        return begin, b.greatest(begin, b.least(last.get(), first + PART))
+
+    def _held(self, operand: int, batch: Value, group: Value, width: int) -> Matrix:
+        """Rows of one key head of k or v."""
+        p = self.problem
+        start = batch * (p.columns * p.groups * width) + group * width
+        return Matrix(self.b.offset(self.w.argument(operand), start, p.held), p.groups * width)
+
+    def _scales(self, operand: int, batch: Value, group: Value, column: Value, mask: Value) -> Value:
+        """Those of a register of columns."""
+        b, p = self.b, self.problem
+        place = b.offset(self.w.argument(operand), (batch * p.columns + column) * p.groups + group, p.scalar)
+        return b.gather(place, b.wrap(0), p.groups, self.vector, mask)
+
+    def _query(self, batch: Value, group: Value, row: Value) -> Value:
+        b, p = self.b, self.problem
+        repeats = p.heads // p.groups
+        place = ((batch * p.rows + row // repeats) * p.heads + group * repeats + row % repeats) * p.features
+        return b.offset(self.w.argument(0), place, p.scalar)
+
+    def _score(self, batch: Value, group: Value, begin: Value, end: Value, first: Value) -> None:
+        """scores[row, column - first] = scale · sum_d q[row, d] · k[column, d]"""
+        b, p, lanes = self.b, self.problem, self.lanes
+        k = self._held(1, batch, group, p.features)
+        with b.loop(begin, end, lanes) as column:
+            starts = [b.offset(k.base, b.least(column + lane, p.columns - 1) * k.row, p.held) for lane in range(lanes)]
+            if p.held != p.scalar:
+                starts = self._widened(starts)
+            factor = b.constant(p.scale, self.vector)
+            if p.scaled:
+                factor = self._scales(4, batch, group, column, b.mask(p.columns - column, lanes)) * factor
+            with b.loop(0, p.together) as row:
+                query = self._query(batch, group, row)
+                sums = [b.variable(b.zero(self.vector)) for _ in starts]
+                with b.loop(0, p.features, lanes) as index:
+                    mask = b.mask(p.features - index, lanes) if p.features % lanes else None
+                    vector = b.load(query, index, self.vector, mask)
+                    for start, total in zip(starts, sums, strict=True):
+                        total.set(b.fma(vector, b.load(start, index, self.vector, mask), total.get()))
+                score = sums_of_each(b, [total.get() for total in sums]) * factor
+                if p.cap:
+                    score = mathematics.tanh(b, score * (1.0 / p.cap)) * p.cap
+                b.store(score, self.scores, row * PART + (column - first))
+
+    def _widened(self, starts: Sequence[Value]) -> list[Value]:
+        """Keys of a register of columns in the scratch."""
+        b, p, lanes = self.b, self.problem, self.lanes
+        places = [b.offset(self.keys, lane * p.features, p.scalar) for lane in range(lanes)]
+        with b.loop(0, p.features, lanes) as index:
+            mask = b.mask(p.features - index, lanes) if p.features % lanes else None
+            for start, place in zip(starts, places, strict=True):
+                b.store(b.cast(b.load(start, index, Type(p.held, lanes), mask), p.scalar), place, index, mask)
+        return places
+
+    def _power(self, batch: Value, group: Value, row: Value, begin: Value, end: Value, first: Value) -> None:
+        """Scores to powers of e, times the scales of v; columns that the row does not see get 0"""
+        b, p, lanes = self.b, self.problem, self.lanes
+        repeats = p.heads // p.groups
+        scores = b.offset(self.scores, row * PART, p.scalar)
+        high, low = self._position(batch, row // repeats), self._lowest(batch, row // repeats)
+        kind = Type(b.wrap(0).type.scalar, lanes)
+        columns = b.enumerate_lanes(kind)
+
+        def seen(column: Value) -> Value:
+            mask = b.mask(high - column, lanes)
+            if not p.window:
+                return mask
+            return b.both(mask, b.compare(">=", b.splat(column, lanes) + columns, b.splat(low, lanes)))
+
+        top = b.variable(b.constant(-math.inf, self.vector))
+        with b.loop(begin, end, lanes) as column:
+            score = b.load(scores, column - first, self.vector)
+            top.set(b.larger(top.get(), b.choose(seen(column), score, -math.inf)))
+        highest = b.fold(top.get(), "larger")
+        shift = b.splat(b.choose(b.compare("==", highest, -math.inf), b.zero(highest.type), highest), lanes)
+        total = b.variable(b.zero(self.vector))
+        with b.loop(begin, end, lanes) as column:
+            mask = seen(column)
+            power = mathematics.decay(b, b.load(scores, column - first, self.vector) - shift)
+            power = b.choose(mask, power, 0.0)
+            total.set(total.get() + power)
+            if p.scaled:
+                power = power * self._scales(5, batch, group, column, mask)
+            b.store(power, scores, column - first)
+        b.store(highest, self.tops, row)
+        b.store(b.fold(total.get(), "add"), self.totals, row)
+
+    def _weigh(self, batch: Value, group: Value, row: Value, part: Value, span: tuple[Value, Value, Value]) -> None:
+        """sum_j power[j] · v[j] of the query heads of a row: into y, or a part's place"""
+        b, p = self.b, self.problem
+        begin, end, first = span
+        repeats = p.heads // p.groups
+        v = self._held(2, batch, group, p.values)
+        right = Matrix(b.offset(v.base, first * v.row, p.held), v.row, held=p.held)
+        left = Matrix(b.offset(self.scores, row * repeats * PART, p.scalar), PART)
+        start = (batch * p.rows + row) * p.heads + group * repeats
+        sums = b.constant(p.values), begin - first, end - first
+        if p.parts == 1:
+            factors = b.offset(self.totals, row * repeats, p.scalar)
+            with b.loop(0, repeats) as head:
+                total = b.load(factors, head, Type(p.scalar))
+                unit = b.constant(1.0, total.type)
+                b.store(unit / b.choose(b.compare("==", total, 0.0), unit, total), factors, head)
+            result = Matrix(b.offset(self.w.argument(4 + 2 * p.scaled), start * p.values, p.scalar), p.values)
+        else:
+            slots, factors = _Slots.of(p, self.w), None
+            with b.loop(0, repeats) as head:
+                for place, held in ((slots.tops, self.tops), (slots.totals, self.totals)):
+                    b.store(b.load(held, row * repeats + head, Type(p.scalar)), place, (start + head) * p.parts + part)
+            place = b.offset(slots.sums, (start * p.parts + part) * p.values, p.scalar)
+            result = Matrix(place, p.parts * p.values)
+        BlockProduct(
+            p.scalar, left, right, result, lambda low, high: Bounds(*sums), (repeats, p.values), factors=factors
+        ).write(b, b.constant(repeats))
+
+
+def _write_joined(problem: CachedAttention, w: PhaseWriter) -> None:
+    """y[row] = sum of parts · e^(top - highest), over the sum of their totals · e^(top - highest); 0 of nothing"""
+    b, p = w.b, problem
+    slots, y = _Slots.of(p, w), w.argument(4 + 2 * p.scaled)
+    kind, lanes = Type(p.scalar), b.target.lanes(8 * p.scalar.size)
+    with b.loop(w.begin, w.end) as row:
+        top = b.variable(b.constant(-math.inf, kind))
+        with b.loop(0, p.parts) as part:
+            top.set(b.larger(top.get(), b.load(slots.tops, row * p.parts + part, kind)))
+        total = b.variable(b.zero(kind))
+        line = b.offset(y, row * p.values, p.scalar)
+        _fill(b, line, p.values, lanes, p.scalar)
+        with b.loop(0, p.parts) as part:
+            place = row * p.parts + part
+            own = b.load(slots.tops, place, kind)
+            # A part of which nothing is seen has no sums; of a NaN, comparisons say that it is there.
+            with b.when(b.opposite(b.compare("==", own, -math.inf))):
+                weight = mathematics.decay(b, own - top.get())
+                total.set(total.get() + weight * b.load(slots.totals, place, kind))
+                source = b.offset(slots.sums, place * p.values, p.scalar)
+                _add(b, line, source, weight, p.values, lanes)
+        unit = b.constant(1.0, kind)
+        inverse = unit / b.choose(b.compare("==", total.get(), 0.0), unit, total.get())
+        with b.loop(0, p.values, lanes) as index:
+            mask = b.mask(p.values - index, lanes)
+            value = b.load(line, index, Type(p.scalar, lanes), mask) * b.splat(inverse, lanes)
+            b.store(value, line, index, mask)
+
+
+def _fill(b: Builder, line: Value, count: int, lanes: int, scalar: Scalar) -> None:
+    with b.loop(0, count, lanes) as index:
+        b.store(b.zero(Type(scalar, lanes)), line, index, b.mask(count - index, lanes))
+
+
+def _add(b: Builder, line: Value, source: Value, weight: Value, count: int, lanes: int) -> None:
+    """line += weight · source"""
+    kind = Type(weight.type.scalar, lanes)
+    with b.loop(0, count, lanes) as index:
+        mask = b.mask(count - index, lanes)
+        value = b.fma(b.load(source, index, kind, mask), b.splat(weight, lanes), b.load(line, index, kind, mask))
+        b.store(value, line, index, mask)
+
+
+def _generator(attrs: CachedAttentionAttrs, inputs: Views, outputs: Views) -> Generator:
+    q, k, v, *others = inputs
+    return CachedAttention(
+        q.scalar, k.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
+        attrs.scale, attrs.window, attrs.cap, len(others) > 1,
+    )  # fmt: skip
+
+
+def _filled(attrs: CachedAttentionAttrs, inputs: Specs, outputs: Specs) -> str:
+    return "an empty operand" if any(spec.elements == 0 for spec in (*inputs, *outputs)) else ""
+
+
+ROWS: Rows = {CACHED_ATTENTION: KernelRow(_generator, _filled)}

@@ -1,0 +1,95 @@
+"""Keys and values of heads that a generation keeps: written where new tokens stand, held narrow, read by attention.
+
+f32    as they are
+bf16   the nearest
+int8   round(x / scale), scale[token, head] = max |x| / 127
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnc.classes import dataclass
+from nnc.core.values.dtype import BF16, F32, I8
+from nnc.errors import UsageError
+from nnc.nn.layers.attention import masked_attention, seen_columns
+from nnc.nn.layers.layer import AttentionForm
+from nnc.nn.steps.keys import StepKey
+from nnc.nn.steps.model_step import CACHE
+from nnc.nn.steps.step_graph import StepGraph
+from nnc.ops import (
+    abs,
+    broadcast_to,
+    cached_attention,
+    cast,
+    divide,
+    maximum,
+    multiply,
+    reduce_max,
+    reshape,
+    round,
+    scatter,
+)
+from nnc.ops.movement.fill import scalar_like
+from nnc.symbolic import Symbol
+
+# So many rows of a key head read what is kept as it lies; for more, widening all of it first takes less time.
+FEW_ROWS = 16
+LARGEST, TINY = 127.0, 1e-30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptHeads:
+    """What is kept in a step of this key; `carry` maps what is written to what it renews."""
+
+    step: StepGraph
+    key: StepKey
+    positions: Symbol
+    carry: dict[Symbol, Symbol]
+
+    def attend(self, path: str, q: Symbol, k: Symbol, v: Symbol, form: AttentionForm) -> Symbol:
+        """Attention over what is kept of this layer, k and v of the new tokens among it."""
+        (keys, key_scale), (values, value_scale) = (
+            self._extended(f"{CACHE}{path}.{name}", each) for name, each in (("key", k), ("value", v))
+        )
+        few = q.shape[1] * (q.shape[2] // k.shape[2]) <= FEW_ROWS
+        if few and q.spec.dtype is F32:
+            return cached_attention(
+                q, keys, values, self.positions, key_scale, value_scale,
+                scale=form.scale, window=form.window, cap=form.cap,
+            )  # fmt: skip
+        keys, values = (self._widened(each, scale, q) for each, scale in ((keys, key_scale), (values, value_scale)))
+        return masked_attention(q, keys, values, seen_columns(self.positions, keys.shape[1], form.window), form)
+
+    def _extended(self, name: str, new: Symbol) -> tuple[Symbol, Symbol | None]:
+        """What is kept by this name with the new tokens' [batch, steps, heads, width] in it, and its scales."""
+        if name in self.step.given:
+            path = name.removeprefix(CACHE)
+            raise UsageError("generate", got=f"{path} kept twice", need="a causal layer applied once")
+        scale = None
+        if self.key.cache == "bf16":
+            new = cast(new, BF16)
+        elif self.key.cache == "int8":
+            largest = maximum(reduce_max(abs(new), -1), scalar_like(new, TINY))
+            factors = divide(largest, scalar_like(largest, LARGEST))
+            spread = broadcast_to(reshape(factors, (*factors.shape, 1)), new.shape)
+            new = cast(round(divide(new, spread)), I8)
+            scale = self._written(f"{name}.scale", factors)
+        shape = (*new.shape[:1], self.key.capacity, *new.shape[2:])
+        written = self._written(name, reshape(new, (*new.shape[:2], new.shape[2] * new.shape[3])))
+        return reshape(written, shape), scale
+
+    def _written(self, name: str, rows: Symbol) -> Symbol:
+        """Rows [batch, steps, features] put where their tokens stand."""
+        batch, steps, features = rows.shape
+        old = self.step.given_input(name, replace(rows.spec, shape=(batch, self.key.capacity, features)))
+        places = broadcast_to(reshape(self.positions, (batch, steps, 1)), rows.shape)
+        new = scatter(old, places, rows, 1)
+        self.carry[new] = old
+        return new
+
+    def _widened(self, held: Symbol, scale: Symbol | None, like: Symbol) -> Symbol:
+        wide = cast(held, like.spec.dtype)
+        if scale is None:
+            return wide
+        return multiply(wide, broadcast_to(reshape(scale, (*scale.shape, 1)), wide.shape))

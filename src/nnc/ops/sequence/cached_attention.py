@@ -1,0 +1,114 @@
+"""Attention of new tokens over keys and values that a generation keeps, in f32, 16 bits, or bytes with scales.
+
+    s[b, h, i, j] = scale · k_scale[b, j, g] · sum_d q[b, i, h, d] · k[b, j, g, d],   g = h / r
+    s             = cap · tanh(s / cap)                                       where there is a cap
+    y[b, i, h, e] = sum_j softmax_j(s) · v_scale[b, j, g] · v[b, j, g, e]
+
+over the columns j that row i sees: j ≤ position[b, i], and j > position[b, i] - window where there is a window. q is
+[batch, rows, heads, d], k and v are [batch, columns, heads / r, d or e] of q's element type, of 16 bits, or i8 with
+scales [batch, columns, heads / r] of q's. A row that sees no column gets 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nnc.classes import dataclass
+from nnc.core.values.command import Command
+from nnc.core.values.dtype import BF16, F16, F32, F64, I8, I32
+from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
+from nnc.errors import AttributeValueError, DTypeError, ShapeError
+from nnc.ops.batching import batched_within
+from nnc.ops.examples import HEADS, Example
+from nnc.ops.number import as_float
+from nnc.ops.operand import T
+from nnc.ops.rules import NotDifferentiable, Specs, operator
+from nnc.ops.work import present
+
+__all__ = ["cached_attention"]
+
+# What keys and values may be held in beside the element type of q.
+NARROW_CACHES = (BF16, F16, I8)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAttentionAttrs:
+    """The factor of the scores, how many columns back a row sees (0: all), and the bound of scores (0: none)."""
+
+    scale: float
+    window: int = 0
+    cap: float = 0.0
+
+
+def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
+    q, k, v, positions = map(present, specs[:4])
+    scales = specs[4:]
+    shown = f"q={q}, k={k}, v={v}, positions={positions}"
+    if not math.isfinite(as_float(attrs.scale)) or attrs.window < 0 or not 0.0 <= as_float(attrs.cap) < math.inf:
+        got = f"scale={attrs.scale}, window={attrs.window}, cap={attrs.cap}"
+        raise AttributeValueError("cached_attention", got=got, need="a finite scale, a window ≥ 0, a cap ≥ 0")
+    if q.dtype not in (F32, F64) or k.dtype is not v.dtype or k.dtype not in (q.dtype, *NARROW_CACHES):
+        need = "q in f32 or f64, k and v in that, in 16 bits or in i8"
+        raise DTypeError("cached_attention", got=shown, need=need, fix="cast() one of them")
+    if positions.dtype is not I32:
+        raise DTypeError("cached_attention", got=shown, need="positions in i32", fix="cast() them")
+    if any(each.rank != 4 for each in (q, k, v)) or positions.shape != q.shape[:2]:
+        need = "four dimensions [batch, rows, heads, features] each, positions[batch, rows]"
+        raise ShapeError("cached_attention", got=shown, need=need)
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        need = "one batch, k's columns and heads == v's, q's features == k's"
+        raise ShapeError("cached_attention", got=shown, need=need)
+    if k.shape[2] == 0 or q.shape[2] % k.shape[2]:
+        raise ShapeError(
+            "cached_attention", got=shown, need=f"q's heads ({q.shape[2]}) divisible by k's ({k.shape[2]})"
+        )
+    wanted = TensorSpec(k.shape[:3], q.dtype)
+    if any((each is not None) != (k.dtype is I8) or (each is not None and each != wanted) for each in scales):
+        got = f"{shown}, scales {', '.join('none' if each is None else str(each) for each in scales)}"
+        raise ShapeError("cached_attention", got=got, need=f"scales {wanted} of k and v in i8, and of no others")
+    return (replace(q, shape=(*q.shape[:3], v.shape[3])),)
+
+
+def _work(attrs: CachedAttentionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """Two matrix products and a softmax over all columns."""
+    q, k, v = map(present, inputs[:3])
+    return q.shape[0] * q.shape[1] * q.shape[2] * k.shape[1] * (2 * (q.shape[3] + v.shape[3]) + 5)
+
+
+CACHED_ATTENTION = operator(
+    "cached_attention",
+    CachedAttentionAttrs,
+    ("q", "k", "v", "positions", "k_scale", "v_scale"),
+    infer=_infer,
+    gradient=NotDifferentiable("what a generation keeps is not trained; take scaled_dot_product_attention"),
+    optional=(4, 5),
+    work=_work,
+    batched=batched_within(),
+    example=Example(CachedAttentionAttrs(0.5), (HEADS, HEADS, HEADS, spec(HEADS.shape[:2], I32), None, None)),
+    doc="y = softmax(scale · q · (k · k_scale)^T) · (v · v_scale) per head, over columns j ≤ position",
+)
+
+
+def cached_attention(
+    q: T,
+    k: T,
+    v: T,
+    positions: T,
+    k_scale: T | None = None,
+    v_scale: T | None = None,
+    *,
+    scale: float | None = None,
+    window: int = 0,
+    cap: float = 0.0,
+) -> T:
+    """Attention of q[batch, rows, heads, d] at `positions`[batch, rows] over k and v that are kept.
+
+    The scale is 1 / √d unless given. Row i sees columns up to its position, the last `window` of them where that is not
+    0. k and v in i8 have scales.
+    """
+    width = q.shape[-1] if q.shape else 1
+    factor = 1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale)
+    attrs = CachedAttentionAttrs(factor, window, float(cap))
+    return q.apply(Command(CACHED_ATTENTION, attrs), (q, k, v, positions, k_scale, v_scale))[0]
