@@ -12,6 +12,7 @@ from nnc.cli.language.model_file import (
     Adapter,
     CacheKind,
     Context,
+    DraftOf,
     GrammarFile,
     Limit,
     MinP,
@@ -69,6 +70,7 @@ def generate(
     quantize: Quantize = None,
     context: Context = 0,
     cache: CacheKind = "f32",
+    draft: DraftOf = None,
     limit: Limit = None,
     adapter: Adapter = None,
     stop: Stop = None,
@@ -109,6 +111,7 @@ def generate(
         adapter,
         answer_form(grammar, schema),
         cache,
+        draft,
     )
     if is_language_file(Path(checkpoint)):
         return write_on(Path(checkpoint), asked, json=json)

@@ -15,11 +15,13 @@ from nnc.core.values.dtype import I32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.errors import FormatError
+from nnc.errors import FormatError, UsageError
 from nnc.nn.generation import Scores, TokenModel, borrowed_caches
 
 # So many tokens are read in a step: longer prompts take several, and need no larger arena.
 MOST_STEPS = 256
+# Tokens that are proposed and read at a time, with the one before them.
+AHEAD = 3
 TOKENS, FACT = "tokens", "nnc.kept_tokens"
 
 
@@ -32,6 +34,14 @@ class TokenPicker(Protocol):
 
     def pick(self, scores: NDArray[np.float64], generator: np.random.Generator) -> int:
         """The next token by the scores of all."""
+        ...
+
+
+class Drafts(Protocol):
+    """Who proposes tokens."""
+
+    def propose(self, tokens: Sequence[int], count: int) -> list[int]:
+        """At most `count` tokens that may follow these; none where nothing is known."""
         ...
 
 
@@ -71,17 +81,49 @@ class KeptTokens:
         (scores,) = self._model.between_updates("generate", partial(step.run, (part, positions, ends)))
         return np.asarray(scores, np.float64)
 
+    def scores_of_each(self, tokens: Sequence[int], count: int) -> NDArray[np.float64]:
+        """Scores [count, vocabulary] behind each of the last `count` of these, all before which were read."""
+        stop, steps = len(tokens), count
+        if self.tokens[: stop - count] != list(tokens[: stop - count]):
+            raise UsageError("scores", got="tokens before that were not read", need="scores() of them first")
+        step = self._model.generation_step(self._caches, steps, each=True)
+        rows = step.inputs[0].shape[0]
+        part = np.zeros((rows, steps), np.int64)
+        part[:] = tokens[stop - count : stop]
+        positions = np.broadcast_to(stop - count + np.arange(steps), (rows, steps))
+        self._caches.reach = max(self._caches.reach, stop)
+        values = (part, positions, np.zeros(rows, np.int32))
+        (scores,) = self._model.between_updates("generate", partial(step.run, values))
+        self.tokens[stop - count :] = tokens[stop - count : stop]
+        return np.asarray(scores[0], np.float64)
+
     def follow(
-        self, tokens: list[int], length: int, choice: TokenPicker, ends: frozenset[int]
+        self, tokens: list[int], length: int, choice: TokenPicker, ends: frozenset[int], drafts: Drafts | None = None
     ) -> Generator[int, None, None]:
-        """At most `length` tokens behind these, up to one of `ends`."""
+        """At most `length` tokens behind these, up to one of `ends`; those that `drafts` foresees are read together."""
         generator, row = choice.generator(0), list(tokens)
-        for _ in range(length):
-            token = choice.pick(self.scores(row), generator)
+        scores, foreseen = self.scores(row)[None], list[int]()
+        place = 0
+        for written in range(1, length + 1):
+            token = choice.pick(scores[place], generator)
             if token in ends:
-                return
+                break
             row.append(token)
             yield token
+            if written == length:
+                break
+            if place < len(foreseen) and foreseen[place] == token:
+                place += 1
+                continue
+            # What was read beyond is of others: the next tokens are written over it.
+            del self.tokens[len(row) - 1 :]
+            most = min(AHEAD, length - written - 1, self.room - len(row))
+            foreseen = [] if drafts is None else drafts.propose(row, most)[:most]
+            # A program for each number would be made for a few tokens more.
+            foreseen = foreseen if len(foreseen) == AHEAD else []
+            scores = self.scores_of_each([*row, *foreseen], 1 + AHEAD) if foreseen else self.scores(row)[None]
+            place = 0
+        del self.tokens[len(row) :]
 
     def save(self, path: Path | str, model: str) -> None:
         """Write the tokens and what is kept of them; `model` says of which model."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Literal, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
 from nnc.errors import ArgumentError, DataError, UsageError
@@ -17,7 +17,8 @@ from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.constraints.answer_forms import AnswerForm, AnswerForms
 from nnc.language.constraints.token_masks import ConstrainedChoice
 from nnc.language.conversation import Conversation
-from nnc.language.kept_tokens import KeptTokens, TokenPicker
+from nnc.language.kept_tokens import Drafts, KeptTokens, TokenPicker
+from nnc.language.speculation import DraftModel, RepeatedRuns
 from nnc.language.statement import context_of
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
@@ -32,13 +33,24 @@ from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
 
 USUAL_LENGTH = 256
+NGRAM: Literal["ngram"] = "ngram"
+Proposer: TypeAlias = "LanguageModel | Literal['ngram']"
 
 
 class LanguageModel:
-    """A model of a file with its tokenizer; made by `load`. Any thread may generate."""
+    """A model of a file with its tokenizer; made by `load`. Any thread may generate.
 
-    def __init__(self, files: ModelFiles, tokenizer: TextTokenizer, model: TokenModel) -> None:
-        self.files, self.tokenizer, self.tokens = files, tokenizer, model
+    With a `draft`, tokens that it proposes are read several at a time: a model of the same vocabulary, or "ngram", what
+    followed the last few tokens where they stood before. The text is the one without it.
+    """
+
+    def __init__(
+        self, files: ModelFiles, tokenizer: TextTokenizer, model: TokenModel, draft: Proposer | None = None
+    ) -> None:
+        self.files, self.tokenizer, self.tokens, self.draft = files, tokenizer, model, draft
+        if isinstance(draft, LanguageModel) and draft.tokens.outputs[0].shape[-1] != model.outputs[0].shape[-1]:
+            got, need = (f"{each.outputs[0].shape[-1]} tokens" for each in (draft.tokens, model))
+            raise UsageError("draft", got=f"a vocabulary of {got}", need=f"the {need} of the model")
         self._forms = AnswerForms(tokenizer, self._ends())
 
     def __repr__(self) -> str:
@@ -128,7 +140,7 @@ class LanguageModel:
         row = self._fitting(tokens, length, shorten)
         choice = self.constrained(TokenChoice(temperature, top_k, top_p, seed, min_p), grammar)
         kept = KeptTokens(self.tokens, self.context)
-        tokens_of = kept.follow(row, length, choice, self._ends())
+        tokens_of = kept.follow(row, length, choice, self._ends(), self._drafts())
         return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
 
     @checked
@@ -172,6 +184,12 @@ class LanguageModel:
         if isinstance(self.tokens, Model):
             return self.tokens.memory(batch, "generate", length)
         return self.tokens.memory(batch, length)
+
+    def _drafts(self) -> Drafts | None:
+        """Who proposes tokens of one text."""
+        if isinstance(self.draft, LanguageModel):
+            return DraftModel(KeptTokens(self.draft.tokens, self.draft.context))
+        return None if self.draft is None else RepeatedRuns()
 
     def _ends(self) -> frozenset[int]:
         vocabulary = self.tokens.outputs[0].shape[-1]
@@ -221,6 +239,7 @@ def load(
     quantize: QuantizationMode | None = None,
     adapter: Path | str | None = None,
     cache: CacheType = "f32",
+    draft: Path | str | None = None,
     backend: str = "",
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
@@ -228,6 +247,8 @@ def load(
     Keys and values of earlier tokens are held in `cache`: "bf16" takes half of the bytes of "f32", "int8" a quarter and
     a scale for each token and head. `adapter` is a folder of PEFT's, or of `FineTuning`: its products are added to
     weights of floats, and computed beside those in blocks.
+
+    `draft` proposes tokens that are read several at a time: a file of a smaller model, or "ngram" (`LanguageModel`).
 
     `context` is the number of positions, 4,096 or as many as the model has unless given. Matrices in blocks of few bits
     stay in them; those in floats become so by `quantize` (`FrozenGeneration`). FormatError for a file that is not
@@ -239,7 +260,10 @@ def load(
         files = files.adapted(read_adapter(adapter, files))
     model = files.model(context_of(files, context))
     model.backend, model.cache_type = backend, cache
-    return LanguageModel(files, tokenizer, _ready(files, model, quantize))
+    own: Proposer | None = NGRAM if draft == NGRAM else None
+    if draft is not None and own is None:
+        own = load(draft, context=model.inputs[0].shape[0], cache=cache, backend=backend)
+    return LanguageModel(files, tokenizer, _ready(files, model, quantize), own)
 
 
 def _ready(files: ModelFiles, model: Model, quantize: QuantizationMode | None) -> TokenModel:

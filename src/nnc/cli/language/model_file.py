@@ -42,6 +42,10 @@ GrammarFile = Annotated[
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", metavar="FILE.json", help="JSON alone that this schema describes.")
 ]
+DraftOf = Annotated[
+    str | None,
+    typer.Option("--draft", metavar="FILE|ngram", help="Who proposes tokens: a smaller model, or the text before."),
+]
 MinP = Annotated[float | None, typer.Option(help="Draw only from those that are so likely beside the likeliest.")]
 
 
@@ -58,6 +62,7 @@ def opened(
     quantize: str | None = None,
     adapter: Path | None = None,
     cache: str = "f32",
+    draft: str | None = None,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
@@ -69,7 +74,9 @@ def opened(
             )
     try:
         mode, held = cast("QuantizationMode | None", quantize), cast("CacheType", cache)
-        return language.load(path, context=context, quantize=mode, adapter=adapter, cache=held, backend=backend)
+        return language.load(
+            path, context=context, quantize=mode, adapter=adapter, cache=held, draft=draft, backend=backend
+        )
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nnc import language
-from nnc.cli.language.model_file import Adapter, CacheKind, Context, LanguageFile, Limit, opened
+from nnc.cli.language.model_file import Adapter, CacheKind, Context, DraftOf, LanguageFile, Limit, opened
 from nnc.cli.options import AsJson, BackendName, Threads
 from nnc.cli.terminal import complain, write_json
 from nnc.core.settings import SETTINGS
@@ -27,6 +27,7 @@ def serve(
     waiting: Waiting = 64,
     context: Context = 0,
     cache: CacheKind = "f32",
+    draft: DraftOf = None,
     limit: Limit = None,
     adapter: Adapter = None,
     backend: BackendName = "",
@@ -39,7 +40,7 @@ def serve(
     """
     if threads is not None:
         SETTINGS.threads = threads
-    held = opened(model, context, limit, backend, adapter=adapter, cache=cache)
+    held = opened(model, context, limit, backend, adapter=adapter, cache=cache, draft=draft)
     try:
         app, server = language.application(held, model.stem or str(model), waiting=waiting), import_module("uvicorn")
     except ImportError as error:

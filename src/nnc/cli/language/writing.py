@@ -29,11 +29,14 @@ class Writing:
     adapter: Path | None = None
     grammar: str | dict[str, object] | None = None
     cache: str = "f32"
+    draft: str | None = None
 
 
 def write_on(path: Path, asked: Writing, *, json: bool) -> int:
     """Stream the text, and say how fast it came."""
-    model = opened(path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter, asked.cache)
+    model = opened(
+        path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter, asked.cache, asked.draft
+    )
     length = min(asked.length, model.context - 1)
     pieces = model.stream(
         asked.prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,

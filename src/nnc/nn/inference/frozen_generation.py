@@ -83,9 +83,9 @@ class FrozenGeneration:
         """As `Model.give_back`."""
         self._programs.give_back(caches)
 
-    def generation_step(self, caches: GenerationCaches, steps: int) -> ModelStep:
+    def generation_step(self, caches: GenerationCaches, steps: int, *, each: bool = False) -> ModelStep:
         """As `Model.generation_step`, over these weights."""
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps)
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each)
         return self._programs.over(key, self._weights, caches)
 
     def exclusively(self, work: Callable[[], R]) -> R:

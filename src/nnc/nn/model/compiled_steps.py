@@ -69,13 +69,14 @@ class ModelSteps(ModelWeights):
         """Leave caches to the next generation: nobody may use them any more."""
         self._programs.give_back(caches)
 
-    def generation_step(self, caches: GenerationCaches, steps: int) -> ModelStep:
+    def generation_step(self, caches: GenerationCaches, steps: int, *, each: bool = False) -> ModelStep:
         """The compiled step that reads `steps` more tokens (rounded up to a power of two) in each row of these caches.
 
         Inputs are tokens and their positions, both [batch, steps], and ends[batch], the step of each row behind which
-        scores[batch, vocabulary] are asked for.
+        scores[batch, vocabulary] are asked for. With `each` there are exactly so many steps, and scores[batch, steps,
+        vocabulary] behind each of them.
         """
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps)
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each)
         return self._programs.over(key, self.tensors(), caches)
 
     def memory(self, batch: int | range, kind: str = "train", length: int | range = 0) -> ModelMemory:

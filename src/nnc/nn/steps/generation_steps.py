@@ -49,7 +49,8 @@ def frozen_generation(step: StepGraph, key: StepKey, freezing: Freezing) -> Froz
 def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbol]]:
     """Scores of what follows the last of `length` new tokens in each row, whose caches hold `capacity` tokens.
 
-    Inputs are tokens[batch, length], their positions, and ends[batch], which of them is the last one.
+    Inputs are tokens[batch, length], their positions, and ends[batch], which of them is the last one. With `outputs`
+    the scores are those behind each token.
     """
     batch, steps, graph = key.batch, key.length, step.graph
     carry: dict[Symbol, Symbol] = {}
@@ -68,13 +69,14 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
         return reshape(new, (batch, key.capacity, *value.shape[2:]))
 
     def wanted(value: Symbol) -> Symbol:
-        if value.shape[1] == 1:
+        if key.outputs or value.shape[1] == 1:
             return value
         return gather(value, broadcast_to(reshape(ends, (batch, 1, 1)), (batch, 1, value.shape[2])), 1)
 
     kept = KeptHeads(step, key, positions, carry)
     (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted, kept.attend))
-    scores = reshape(wanted(scores), (batch, scores.shape[2]))
+    if not key.outputs:
+        scores = reshape(wanted(scores), (batch, scores.shape[2]))
     return ((tokens, positions, ends), (), (scores,)), carry
 
 

@@ -111,17 +111,21 @@ class OpenSizes:
                     self._uncached = str(error)
             return self._uncached
 
-    def generation_key(self, batch: int, length: int = 0, steps: int = 0) -> StepKey:
-        """The program that reads `steps` tokens in each row, or as many as there is room for, which is for `length`."""
+    def generation_key(self, batch: int, length: int = 0, steps: int = 0, *, each: bool = False) -> StepKey:
+        """The program that reads `steps` tokens in each row, or as many as there is room for, which is for `length`.
+
+        One that scores `each` of them reads exactly so many.
+        """
         if self.cache_obstacle():
             got = f"a model that keeps nothing of earlier tokens: {self.cache_obstacle()}"
             raise UsageError("generate", got=got, need="a causal one, whose tokens read what was kept")
         most = self._inputs[0].shape[0]
         capacity = padded_size(length or most, most)
         rows = 1 << int(max(batch - 1, 0)).bit_length()
-        length = padded_size(steps, capacity) if steps > 1 else steps or capacity
+        if not each:
+            steps = padded_size(steps, capacity) if steps > 1 else steps or capacity
         held = self._builder().options.cache_type
-        return StepKey(StepKind.GENERATE, rows, length, capacity=capacity, cache=held)
+        return StepKey(StepKind.GENERATE, rows, steps, outputs=each, capacity=capacity, cache=held)
 
     def _traced(self, axis: int, size: int) -> Built:
         builder, (batch, length) = self._builder(), (2, size) if axis else (size, min(self.most, SMALL))
