@@ -4,6 +4,8 @@ gguf/              the file format of llama.cpp, read and written
 architectures/     what files say of a network becomes a decoder
 text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
+shared_steps.py    texts side by side, whose next tokens are computed in one step
+speculation.py     tokens that are foreseen, and read together
 folder_conversion.py a folder as the parts of a GGUF file
 requantize.py      a GGUF file, or a folder, in another format
 constraints/       answers that follow a grammar

@@ -16,6 +16,7 @@ from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
+from nnc.language.shared_steps import SharedSteps
 from nnc.nn.generation import Scores, TokenModel, borrowed_caches
 
 # So many tokens are read in a step: longer prompts take several, and need no larger arena.
@@ -46,12 +47,20 @@ class Drafts(Protocol):
 
 
 class KeptTokens:
-    """The tokens that were read, with room for `room`; `scores` reads what is new of a longer text."""
+    """The tokens that were read, with room for `room`; `scores` reads what is new of a longer text.
 
-    def __init__(self, model: TokenModel, room: int) -> None:
-        self._model, self.room = model, room
-        self._caches = borrowed_caches(self, model, 1, room)
+    With `shared` steps they are a row of several texts that are continued side by side, each by a thread.
+    """
+
+    def __init__(self, model: TokenModel, room: int, shared: SharedSteps | None = None, row: int = 0) -> None:
+        self._model, self.room, self._shared, self._row = model, room, shared, row
+        self._caches = borrowed_caches(self, model, 1, room) if shared is None else shared.emptied(row)
         self.tokens: list[int] = []
+
+    def leave(self) -> None:
+        """No text is continued here for now: those of other rows need not wait for it."""
+        if self._shared is not None:
+            self._shared.leave(self._row)
 
     def scores(self, tokens: Sequence[int]) -> NDArray[np.float64]:
         """Scores of what follows these tokens; those that they share with what was read are not read again."""
@@ -68,6 +77,8 @@ class KeptTokens:
         return np.asarray(scores[0])
 
     def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
+        if self._shared is not None and stop == start + 1:
+            return self._shared.scores(self._row, tokens[start], start)[None]
         step = self._model.generation_step(self._caches, stop - start)
         rows, steps = step.inputs[0].shape
         # A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is

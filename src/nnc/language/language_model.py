@@ -134,12 +134,16 @@ class LanguageModel:
         seed: Seed = 0,
         shorten: bool = False,
         grammar: AnswerForm | None = None,
+        kept: KeptTokens | None = None,
     ) -> TextStream:
-        """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered."""
+        """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered.
+
+        What of the prompt was read before is not read again where the tokens `kept` are given.
+        """
         tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
         row = self._fitting(tokens, length, shorten)
         choice = self.constrained(TokenChoice(temperature, top_k, top_p, seed, min_p), grammar)
-        kept = KeptTokens(self.tokens, self.context)
+        kept = KeptTokens(self.tokens, self.context) if kept is None else kept
         tokens_of = kept.follow(row, length, choice, self._ends(), self._drafts())
         return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
 
@@ -262,7 +266,8 @@ def load(
     model.backend, model.cache_type = backend, cache
     own: Proposer | None = NGRAM if draft == NGRAM else None
     if draft is not None and own is None:
-        own = load(draft, context=model.inputs[0].shape[0], cache=cache, backend=backend)
+        most = min(model.inputs[0].shape[0], open_files(draft).facts.context)
+        own = load(draft, context=most, cache=cache, backend=backend)
     return LanguageModel(files, tokenizer, _ready(files, model, quantize), own)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -91,12 +92,14 @@ def asked(app: Application, *requests: tuple[str, object]) -> list[Reply]:
     return asyncio.run(all_of_them())
 
 
-def test_each_answer_is_that_of_a_lone_run(model: LanguageModel) -> None:
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_each_answer_is_that_of_a_lone_run(model: LanguageModel, slots: int) -> None:
     bodies = [
         {"prompt": "hello the", "max_tokens": 6, "temperature": heat, "seed": seed, "stream": seed % 2 == 1}
         for seed, heat in enumerate((0, 1.5, 0, 2.0, 3.0, 0.5))
     ]
-    replies = asked(language.application(model, "tiny"), *(("/v1/completions", body) for body in bodies))
+    app = language.application(model, "tiny", slots=slots)
+    replies = asked(app, *(("/v1/completions", body) for body in bodies))
     for body, reply in zip(bodies, replies, strict=True):
         alone = model.generate("hello the", 6, temperature=body["temperature"] or None, seed=body["seed"])
         events = reply.events() if body["stream"] else [reply.json()]
@@ -186,6 +189,44 @@ class Endless:
         if self._left < 0:
             raise StopIteration
         return "a"
+
+
+def test_many_clients_that_come_and_go_get_what_they_get_alone(model: LanguageModel) -> None:
+    """A soak in small: benchmarks/serving.py runs it for as long as is wanted."""
+    generator = random.Random(0)
+    bodies = [
+        {
+            "prompt": generator.choice(["hello the", "in", "he he", "hello the in the hello"]),
+            "max_tokens": generator.randint(1, 12),
+            "temperature": generator.choice([0, 1.0, 2.0]),
+            "seed": generator.randint(0, 5),
+            "stream": generator.random() < 0.5,
+        }
+        for _ in range(40)
+    ]
+    leaving = [generator.random() < 0.3 for _ in bodies]
+    app = language.application(model, "tiny", waiting=64, slots=4)
+
+    async def all_of_them() -> tuple[list[Reply], str]:
+        async with running(app):
+            asks = [
+                ask(app, "/v1/completions", body, leave_behind=1 if gone else 1 << 30)
+                for body, gone in zip(bodies, leaving, strict=True)
+            ]
+            replies = list(await asyncio.gather(*asks))
+            return replies, (await ask(app, "/metrics")).body.decode()
+
+    replies, metrics = asyncio.run(all_of_them())
+    for body, gone, reply in zip(bodies, leaving, replies, strict=True):
+        if gone:
+            continue
+        alone = model.generate(
+            body["prompt"], body["max_tokens"], temperature=body["temperature"] or None, seed=body["seed"]
+        )
+        events = reply.events() if body["stream"] else [reply.json()]
+        assert "".join(event["choices"][0]["text"] for event in events) == alone
+    assert "nnc_answering 0" in metrics
+    assert "nnc_slots 4" in metrics
 
 
 def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,10 @@ def opened(
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
-        needed = language.memory(path, context=context, cache=cast("CacheType", cache)).total
+        held = cast("CacheType", cache)
+        needed = language.memory(path, context=context, cache=held).total
+        if draft not in (None, "ngram"):
+            needed += language.memory(str(draft), cache=held).total
         if needed > limit:
             got = f"{size(needed)} of weights, caches and arena"
             raise MemoryLimitError(

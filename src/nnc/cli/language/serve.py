@@ -19,12 +19,17 @@ Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Who may connect: thi
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")]
 Waiting = Annotated[int, typer.Option(min=1, max=10_000, help="Requests that may wait; further ones are refused.")]
 
+Slots = Annotated[
+    int, typer.Option(min=1, max=256, help="Requests answered side by side, each with caches of its own.")
+]
+
 
 def serve(
     model: LanguageFile,
     host: Host = "127.0.0.1",
     port: Port = 8080,
     waiting: Waiting = 64,
+    slots: Slots = 1,
     context: Context = 0,
     cache: CacheKind = "f32",
     draft: DraftOf = None,
@@ -34,7 +39,7 @@ def serve(
     threads: Threads = None,
     json: AsJson = False,
 ) -> int:
-    """Answer OpenAI's /v1/completions, /v1/chat/completions and /v1/models, whole or streamed, one after the other.
+    """Answer OpenAI's /v1/completions, /v1/chat/completions and /v1/models, whole or streamed, --slots at a time.
 
     nnc serve model.gguf --port 8080 --context 2048
     """
@@ -42,7 +47,10 @@ def serve(
         SETTINGS.threads = threads
     held = opened(model, context, limit, backend, adapter=adapter, cache=cache, draft=draft)
     try:
-        app, server = language.application(held, model.stem or str(model), waiting=waiting), import_module("uvicorn")
+        app, server = (
+            language.application(held, model.stem or str(model), waiting=waiting, slots=slots),
+            import_module("uvicorn"),
+        )
     except ImportError as error:
         fix = "pip install 'nnc[language,serve]'"
         raise UsageError("serve", got=str(error), need="the extra serve", fix=fix) from None

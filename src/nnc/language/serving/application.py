@@ -32,9 +32,12 @@ Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 @checked
-def application(model: LanguageModel, name: str, *, waiting: Count = 64) -> Starlette:
-    """The ASGI application of a model under this name; at most so many requests wait for it."""
-    worker = AnsweringWorker(model, waiting)
+def application(model: LanguageModel, name: str, *, waiting: Count = 64, slots: Count = 1) -> Starlette:
+    """The ASGI application of a model under this name; at most so many requests wait for it.
+
+    `slots` are answered side by side, each in a row of caches for the whole context.
+    """
+    worker = AnsweringWorker(model, waiting, slots)
     began, numbers = int(time.time()), itertools.count(1)
 
     @asynccontextmanager
@@ -60,11 +63,7 @@ def application(model: LanguageModel, name: str, *, waiting: Count = 64) -> Star
         return JSONResponse({"status": "ok", "waiting": worker.waiting})
 
     async def metrics(request: Request) -> Response:
-        counts = worker.counts
-        rows = {name: getattr(counts, name) for name in ("answered", "refused", "given_up", "failed", "pieces")}
-        lines = [f"nnc_{name}_total {value}" for name, value in rows.items()]
-        lines += [f"nnc_answering_seconds_total {counts.seconds:.3f}", f"nnc_waiting {worker.waiting}"]
-        return PlainTextResponse("\n".join(lines) + "\n")
+        return PlainTextResponse(_metrics(worker))
 
     routes = [
         Route("/v1/completions", answering(chat=False), methods=["POST"]),
@@ -74,6 +73,16 @@ def application(model: LanguageModel, name: str, *, waiting: Count = 64) -> Star
         Route("/metrics", metrics),
     ]
     return Starlette(routes=routes, lifespan=running)
+
+
+def _metrics(worker: AnsweringWorker) -> str:
+    """Counts since the start and numbers of this moment, a line each."""
+    counts = worker.counts
+    rows = {name: getattr(counts, name) for name in ("answered", "refused", "given_up", "failed", "pieces")}
+    lines = [f"nnc_{name}_total {value}" for name, value in rows.items()]
+    lines += [f"nnc_answering_seconds_total {counts.seconds:.3f}", f"nnc_waiting {worker.waiting}"]
+    lines += [f"nnc_answering {worker.answering}", f"nnc_slots {worker.slots}"]
+    return "\n".join(lines) + "\n"
 
 
 class Answers:

@@ -1,4 +1,4 @@
-"""One thread answers requests in their order. So many may wait; further ones are refused at once.
+"""Threads answer requests in their order, each in a row of shared caches. So many may wait; further ones are refused.
 
 An answer that nobody reads any more is given up behind its next token.
 """
@@ -15,8 +15,10 @@ from dataclasses import field
 
 from nnc.classes import dataclass
 from nnc.errors import NncError, UsageError
+from nnc.language.kept_tokens import KeptTokens
 from nnc.language.language_model import LanguageModel
 from nnc.language.serving.requests import GenerationRequest
+from nnc.language.shared_steps import SharedSteps
 from nnc.language.text_stream import TextStream
 
 
@@ -62,28 +64,39 @@ class Counts:
 
 
 class AnsweringWorker:
-    """The thread of one model; a context manager that ends it."""
+    """The threads of one model, which answer so many requests side by side."""
 
-    def __init__(self, model: LanguageModel, most_waiting: int) -> None:
-        self._model, self.counts = model, Counts()
+    def __init__(self, model: LanguageModel, most_waiting: int, slots: int = 1) -> None:
+        self._model, self.counts, self.slots = model, Counts(), slots
         self._waiting: queue.Queue[Ticket | None] = queue.Queue(most_waiting)
-        self._current: Ticket | None = None
-        self._ended = False
-        self._thread = threading.Thread(target=self._work, name="nnc-serve", daemon=True)
+        self._current: dict[int, Ticket] = {}
+        self._ended, self._counting = False, threading.Lock()
+        self._shared = SharedSteps(model.tokens, slots, model.context) if slots > 1 else None
+        self._threads = [
+            threading.Thread(target=self._work, args=(slot,), name=f"nnc-serve-{slot}", daemon=True)
+            for slot in range(slots)
+        ]
 
     def start(self) -> None:
         """Begin to answer."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Give up what is answered and what waits, and end the thread."""
+        """Give up what is answered and what waits, and end the threads."""
         self._ended = True
-        current = self._current
-        if current is not None:
+        for current in tuple(self._current.values()):
             current.given_up.set()
         with suppress(queue.Full):
-            self._waiting.put_nowait(None)
-        self._thread.join(timeout=60)
+            for _ in self._threads:
+                self._waiting.put_nowait(None)
+        for thread in self._threads:
+            thread.join(timeout=60)
+
+    @property
+    def answering(self) -> int:
+        """Requests that are answered now."""
+        return len(self._current)
 
     @property
     def waiting(self) -> int:
@@ -103,7 +116,7 @@ class AnsweringWorker:
         try:
             self._waiting.put_nowait(ticket)
         except queue.Full:
-            self.counts.refused += 1
+            self._count(refused=1)
             need = f"less than {self._waiting.maxsize}"
             got = f"{self.waiting} requests that wait"
             raise BusyError("serve", got=got, need=need, fix="try again soon") from None
@@ -118,45 +131,53 @@ class AnsweringWorker:
         finally:
             ticket.given_up.set()
 
-    def _work(self) -> None:
+    def _work(self, slot: int) -> None:
         while not self._ended:
             ticket = self._waiting.get()
             if ticket is None:
                 break
-            self._current = ticket
+            self._current[slot] = ticket
             if not ticket.given_up.is_set():
-                self._answer(ticket)
-            self._current = None
-        while not self._waiting.empty():
-            left = self._waiting.get_nowait()
-            if left is not None:
-                left.send(EndingError("serve", got="a server that ends", need="one that runs"))
+                self._answer(ticket, slot)
+            del self._current[slot]
+        with suppress(queue.Empty):
+            while True:
+                left = self._waiting.get_nowait()
+                if left is not None:
+                    left.send(EndingError("serve", got="a server that ends", need="one that runs"))
 
-    def _answer(self, ticket: Ticket) -> None:
+    def _answer(self, ticket: Ticket, slot: int) -> None:
         began = time.perf_counter()
+        kept = KeptTokens(self._model.tokens, self._model.context, self._shared, slot)
         try:
-            stream = self._stream(ticket.request)
+            stream = self._stream(ticket.request, kept)
             for piece in stream:
-                self.counts.pieces += 1
+                self._count(pieces=1)
                 if ticket.given_up.is_set():
-                    self.counts.given_up += 1
+                    self._count(given_up=1)
                     ticket.send(EndingError("serve", got="a server that ends", need="one that runs"))
                     return
                 ticket.send(piece)
-            self.counts.answered += 1
+            self._count(answered=1)
             ticket.send(Finish(stream.reason, stream.read, stream.written))
         except NncError as error:
-            self.counts.failed += 1
+            self._count(failed=1)
             ticket.send(error)
         except Exception as error:  # one request must not end the thread for all
-            self.counts.failed += 1
+            self._count(failed=1)
             ticket.send(error)
         finally:
-            self.counts.seconds += time.perf_counter() - began
+            kept.leave()
+            self._count(seconds=time.perf_counter() - began)
 
-    def _stream(self, asked: GenerationRequest) -> TextStream:
+    def _count(self, **more: float) -> None:
+        with self._counting:
+            for name, value in more.items():
+                setattr(self.counts, name, getattr(self.counts, name) + value)
+
+    def _stream(self, asked: GenerationRequest, kept: KeptTokens) -> TextStream:
         prompt = asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt)
         return self._model.stream(
             prompt, asked.length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p,
-            min_p=asked.min_p, stop=asked.stop, seed=asked.seed,
+            min_p=asked.min_p, stop=asked.stop, seed=asked.seed, kept=kept,
         )  # fmt: skip
