@@ -75,6 +75,8 @@ def main() -> None:
     model = nn.Model(layer, (64,))
     x, y = RANDOM.standard_normal((400, 64)).astype(np.float32), RANDOM.integers(0, 10, 400)
     sizes = RANDOM.permutation(400) + 1
+    normed = nn.Model(nn.Sequential(nn.Dense(128), nn.BatchNorm(), nn.ReLU(), nn.Dense(10)), (64,))
+    measured("train with batch norm, batches", normed, sizes, lambda n: normed.train_on_batch(x[:n], y[:n]))
     measured("train, batches", model, sizes, lambda n: model.train_on_batch(x[:n], y[:n]))
     measured("evaluate, batches", model, sizes, lambda n: model.evaluate(x[:n], y[:n], batch_size=400))
     measured("predict, batches", model, sizes, lambda n: model.predict(x[:n], batch_size=400))
