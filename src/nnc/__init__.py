@@ -233,7 +233,7 @@ if find_spec("numpy") is not None:
             backend: Backend = import_module("nnc.backends.gpu.backend").GpuBackend(kind)
         return backend
 
-    for _kind in ("cuda",):
+    for _kind in ("cuda", "vulkan"):
         DEVICES.add(_kind, partial(_driver, _kind))
         DISPATCHER.add(DeferredBackend(_kind, partial(_device_backend, _kind), _kind))
     use_compiler(_translate)

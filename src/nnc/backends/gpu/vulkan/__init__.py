@@ -1,0 +1,1 @@
+"""Devices that Vulkan reaches, by its loader alone."""

@@ -1,0 +1,259 @@
+"""Devices that Vulkan reaches, on one that is there: Mesa's lavapipe is one of any machine's."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tests.backends.gpu.conftest import forget
+
+from nnc.backends.gpu.driver import GpuDriver
+from nnc.backends.gpu.vulkan.driver import VulkanDevices
+from nnc.backends.gpu.vulkan.engine import STAGING_BYTES, VulkanEngine
+from nnc.backends.gpu.vulkan.library import LOST
+from nnc.backends.gpu.vulkan.physical import PhysicalDevice
+from nnc.core.running.devices import DEVICES
+from nnc.core.running.dispatch import DISPATCHER, Call, Relocatable
+from nnc.core.settings import SETTINGS
+from nnc.core.values.command import Command
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import F32, I32
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
+from nnc.errors import DeviceError, IndexRangeError, OutOfMemoryError
+from nnc.ops.elementwise.pointwise import add, exp
+from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
+from nnc.ops.rules import NoAttrs, infer
+
+ABSENCE = VulkanDevices().absence
+pytestmark = pytest.mark.skipif(bool(ABSENCE), reason=f"no Vulkan device: {ABSENCE}")
+DEVICE = Device("vulkan")
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(params=["unified", "apart"])
+def driver(request, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[GpuDriver]:
+    """A driver of its own; memory that the host does not see goes through a buffer that it sees."""
+    if request.param == "apart":
+        monkeypatch.setattr(PhysicalDevice, "shares_memory", False)
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
+    made = GpuDriver("vulkan", VulkanDevices())
+    makers, drivers = dict(DEVICES._makers), dict(DEVICES._drivers)
+    DEVICES.add("vulkan", lambda: made)
+    forget()
+    yield made
+    forget()
+    made.synchronize(DEVICE)
+    DEVICES._makers.update(makers)
+    DEVICES._drivers.clear()
+    DEVICES._drivers.update(drivers)
+
+
+def on_vulkan(values: object, dtype=F32) -> Tensor:
+    return Tensor.from_numpy(np.asarray(values), dtype).to(DEVICE)
+
+
+def program(command: Command, inputs: list[Tensor], times: int = 1):
+    """The program of a command, and its result."""
+    specs = tuple(tensor.spec for tensor in inputs)
+    results = tuple(spec.on(DEVICE) for spec in infer(command.op, command.attrs, specs))
+    claim = DISPATCHER.claim(command, specs, results)
+    outputs = tuple(map(Tensor.empty, results))
+    call = Call(claim.kernel, tuple(inputs), outputs, None)
+    return claim.backend.program([call] * times), outputs[0]
+
+
+def engine_of(driver: GpuDriver) -> VulkanEngine:
+    engine = driver.opened(DEVICE).engine
+    assert isinstance(engine, VulkanEngine)
+    return engine
+
+
+def test_bytes_go_there_and_back_in_order(driver: GpuDriver) -> None:
+    for nbytes in (1, 63, 4096, 40_001, STAGING_BYTES + 5):
+        source, back = RNG.integers(0, 255, nbytes, np.uint8), np.zeros(nbytes, np.uint8)
+        memory, other = driver.allocate(DEVICE, nbytes), driver.allocate(DEVICE, nbytes)
+        driver.upload(DEVICE, memory.address, source.ctypes.data, nbytes)
+        driver.fill(DEVICE, other.address, nbytes, 7)
+        driver.copy(DEVICE, other.address, memory.address, nbytes // 2)
+        driver.download(DEVICE, back.ctypes.data, other.address, nbytes)
+        np.testing.assert_array_equal(back, np.where(np.arange(nbytes) < nbytes // 2, source, 7))
+
+
+def test_fills_reach_no_byte_beside_them(driver: GpuDriver) -> None:
+    memory, back = driver.allocate(DEVICE, 64), np.zeros(64, np.uint8)
+    for begin in range(5):
+        for nbytes in (1, 2, 3, 7, 12):
+            driver.fill(DEVICE, memory.address, 64, 1)
+            driver.fill(DEVICE, memory.address + begin, nbytes, 9)
+            driver.download(DEVICE, back.ctypes.data, memory.address, 64)
+            place = np.arange(64)
+            np.testing.assert_array_equal(back, np.where((place >= begin) & (place < begin + nbytes), 9, 1))
+
+
+def test_launches_of_a_program_wait_for_each_other(driver: GpuDriver) -> None:
+    total, one = on_vulkan(np.zeros(10_000)), on_vulkan(np.ones(10_000))
+    claim = DISPATCHER.claim(Command(add, NoAttrs()), (total.spec,) * 2, (total.spec,))
+    run = claim.backend.program([Call(claim.kernel, (total, one), (total,), None)] * 100)
+    for _ in range(100):
+        run()
+    np.testing.assert_array_equal(total.to(CPU).numpy(), np.full(10_000, 10_000))
+
+
+def test_a_command_runs_alone(driver: GpuDriver) -> None:
+    x = on_vulkan(RNG.random((3, 4)))
+    claim = DISPATCHER.claim(Command(exp, NoAttrs()), (x.spec,), (x.spec,))
+    assert str(claim) == "vulkan"
+    y = Tensor.empty(x.spec)
+    for _ in range(200):
+        claim.kernel.run((x,), (y,), None)
+    np.testing.assert_allclose(y.to(CPU).numpy(), np.exp(x.to(CPU).numpy()), rtol=1e-5)
+
+
+def test_operands_of_a_program_may_move(driver: GpuDriver) -> None:
+    x, other = on_vulkan(np.arange(5)), on_vulkan(np.arange(5) + 10)
+    run, y = program(Command(exp, NoAttrs()), [x])
+    assert isinstance(run, Relocatable)
+    run.relocation([(x.address, x.address + 20)])([other.address])
+    run()
+    np.testing.assert_allclose(y.to(CPU).numpy(), np.exp(np.arange(5) + 10), rtol=1e-5)
+
+
+def test_an_index_outside_is_an_error_of_its_run_alone(driver: GpuDriver) -> None:
+    table, wrong, right = on_vulkan(RNG.random((4, 3))), on_vulkan([1, 9], I32), on_vulkan([1, 3], I32)
+    command = Command(INDEX_SELECT, AxisAttrs(0))
+    for _ in range(2):
+        run, _ = program(command, [table, wrong])
+        with pytest.raises(IndexRangeError, match="index_select"):
+            run()
+        run, y = program(command, [table, right])
+        run()
+        np.testing.assert_array_equal(y.to(CPU).numpy(), table.to(CPU).numpy()[[1, 3]])
+
+
+def test_more_memory_than_there_is(driver: GpuDriver) -> None:
+    x = on_vulkan(np.ones(4))
+    facts = driver.facts(DEVICE)
+    with pytest.raises(OutOfMemoryError, match="memory that vulkan:0 has"):
+        driver.allocate(DEVICE, facts.memory_bytes + 1)
+    np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
+
+
+def test_memory_goes_back(driver: GpuDriver) -> None:
+    opened, x = driver.opened(DEVICE), on_vulkan(np.ones(4))
+    for nbytes in (10 << 20, 20 << 20, 30 << 20):
+        driver.fill(DEVICE, driver.allocate(DEVICE, nbytes).address, nbytes, 1)
+    gc.collect()
+    held = opened.reserved_bytes
+    with opened.entered():
+        opened._pool.release_waiting()
+    assert opened.reserved_bytes <= held - (60 << 20)
+    np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
+
+
+def test_programs_that_are_dropped_leave_nothing(driver: GpuDriver) -> None:
+    x, engine = on_vulkan(np.ones(4)), engine_of(driver)
+    held = driver.opened(DEVICE).lent_bytes
+    for _ in range(1000):
+        run, _ = program(Command(exp, NoAttrs()), [x])
+        run()
+        del run, _
+    driver.synchronize(DEVICE)
+    driver.synchronize(DEVICE)
+    assert driver.opened(DEVICE).lent_bytes <= held + (1 << 16)
+    assert len(engine.dropped) + len(engine._doomed) <= 1
+
+
+def test_two_threads_take_turns(driver: GpuDriver) -> None:
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        values = np.random.default_rng(seed).random(100).astype(np.float32)
+        run, y = program(Command(exp, NoAttrs()), [on_vulkan(values)])
+        for _ in range(50):
+            run()
+            if not np.allclose(y.to(CPU).numpy(), np.exp(values), rtol=1e-5):
+                wrong.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_a_forked_child_is_refused(driver: GpuDriver) -> None:
+    x = on_vulkan(np.ones(4))
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            driver.synchronize(DEVICE)
+        except DeviceError as error:
+            code = 0 if "spawn" in error.fix else 2
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
+
+
+def test_a_device_that_is_lost_says_so(driver: GpuDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, engine = on_vulkan(np.ones(4)), engine_of(driver)
+    run, _ = program(Command(exp, NoAttrs()), [x])
+    real = engine.vk.result
+
+    def result(name: str, *arguments: object) -> int:
+        return LOST if name == "vkQueueSubmit" else real(name, *arguments)
+
+    monkeypatch.setattr(engine.vk, "result", result)
+    with pytest.raises(DeviceError, match=r"vkQueueSubmit.*device lost.*keep what the host has"):
+        run()
+    monkeypatch.undo()
+
+
+def test_fresh_memory_is_poison_in_debugging(driver: GpuDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SETTINGS, "debug", True)
+    assert np.isnan(Tensor.empty(TensorSpec((1000,), F32, device=DEVICE)).to(CPU).numpy()).all()
+
+
+ENDLESS = """
+import numpy as np
+import nnc
+from nnc.core.values.device import Device
+from nnc.core.values.tensor import Tensor
+x = np.arange(1000, dtype=np.float32)
+print("begun", flush=True)
+while True:
+    assert (Tensor.from_numpy(x).to(Device("vulkan")).to(Device()).numpy() == x).all()
+"""
+
+
+def test_a_process_that_is_killed_leaves_the_device_to_others(driver: GpuDriver) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    run, y = program(Command(exp, NoAttrs()), [on_vulkan(np.zeros(4))])
+    run()
+    np.testing.assert_array_equal(y.to(CPU).numpy(), np.ones(4))
+
+
+def test_what_a_driver_has_made_is_kept_on_disk(driver: GpuDriver) -> None:
+    program(Command(exp, NoAttrs()), [on_vulkan(np.ones(4))])
+    engine_of(driver).pipelines.keep()
+    assert SETTINGS.cache_folder is not None
+    (kept,) = (SETTINGS.cache_folder / "pipelines").iterdir()
+    again = GpuDriver("vulkan", VulkanDevices())
+    again.synchronize(DEVICE)
+    kept.write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="pipeline cache"):
+        GpuDriver("vulkan", VulkanDevices()).synchronize(DEVICE)
