@@ -28,7 +28,7 @@ STANDALONE = {
 DOORS = {
     "graph": {"composition", "screen", "structure", "text", "visit"},
     "planning": {"page", "pictures", "problem"},
-    "codegen": {"device.device_targets", "device.launch", "device.spirv.module", "frame.*", "ir.*", "kernels.*", "program.*"},
+    "codegen": {"device.*", "frame.*", "ir.*", "kernels.*", "program.*"},
     "concrete": {"body", "control", "graph", "multiview", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
