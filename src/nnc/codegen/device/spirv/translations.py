@@ -171,6 +171,11 @@ class InstructionWriter:
         elif i.kind.element == "i1":
             low = self.result(ARITHMETIC["and"], source.kind, value, self.m.number(1, source.kind.element))
             self.result(NOT_EQUAL, I1, low, self.m.number(0, source.kind.element), name=i.result)
+        elif i.opcode == "sext" and i.kind == I64:
+            # lavapipe (Mesa 22.3) takes comparisons of sign-extended numbers with constants for those of others.
+            wide, bits = self.result(CONVERSIONS["zext"], I64, value), 64 - spirv.BITS[source.kind.element]
+            moved = self.result(ARITHMETIC["shl"], I64, wide, self.m.number(bits, "i64"))
+            self.result(ARITHMETIC["ashr"], I64, moved, self.m.number(bits, "i64"), name=i.result)
         else:
             self.result(CONVERSIONS[i.opcode], i.kind, value, name=i.result)
 
