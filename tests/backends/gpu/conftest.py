@@ -28,7 +28,7 @@ def double() -> FakeCuda:
 def driver(double: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[GpuDriver]:
     """Its driver: threads of the device are run one after another, so that none exchanges anything with another."""
     monkeypatch.setattr(assembler, "ptx_of", lambda text, target: text)
-    monkeypatch.setattr("nnc.codegen.device.launch.group_kernel", lambda generator: None, raising=False)
+    monkeypatch.setattr("nnc.codegen.device.launch.group_kernel", lambda *given: None, raising=False)
     monkeypatch.setattr(cuda, "cuda_target", lambda *capability: alone(*capability))
     monkeypatch.setattr("nnc.core.settings.SETTINGS.cache_folder", tmp_path)
     made = GpuDriver("cuda", cuda.CudaDevices(double))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,9 +14,14 @@ from tests.conformance.cases import CASES
 from tests.conformance.on_devices import check_row
 from tests.conformance.runs import REFERENCE
 
+from nnc.backends.gpu.cuda.assembler import ptx_of
 from nnc.backends.gpu.cuda.driver import CudaDevices
 from nnc.backends.gpu.driver import GpuDriver
 from nnc.cli import device_rates
+from nnc.codegen.device.device_targets import cuda_target
+from nnc.codegen.device.launch import device_kernel
+from nnc.codegen.program.assembling import CommandKernel
+from nnc.codegen.program.claims import TableClaims
 from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Call, Relocatable
 from nnc.core.settings import SETTINGS
@@ -25,7 +31,7 @@ from nnc.core.values.dtype import F32, I32
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, IndexRangeError, OutOfMemoryError
-from nnc.ops.elementwise.pointwise import add, exp
+from nnc.ops.elementwise.pointwise import add, exp, log, sin, sqrt, tanh
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
 from nnc.ops.rules import NoAttrs, infer
 
@@ -274,3 +280,34 @@ def test_doctor_tells_what_a_device_is(device: Device, monkeypatch: pytest.Monke
     rates = found["cuda:0"].rates
     assert rates is not None
     assert min(rates.upload, rates.download, rates.copy, rates.gigaflops) > 0
+
+
+def test_new_kernels_of_a_program_are_made_together(
+    double: FakeCuda, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SETTINGS, "threads", 4)
+    x, calls = on(device, np.linspace(0.1, 1, 7)), list[Call]()
+    for operation in (exp, log, sin, sqrt, tanh, exp):
+        claim = DISPATCHER.claim(Command(operation, NoAttrs()), (x.spec,), (x.spec,))
+        calls.append(Call(claim.kernel, (x,), (Tensor.empty(x.spec),), None))
+    claim.backend.program(calls)()
+    assert double.calls.count("cuLinkCreate_v2") == 5
+    for call, function in zip(calls, (np.exp, np.log, np.sin, np.sqrt, np.tanh, np.exp), strict=True):
+        assert call.outputs[0] is not None
+        np.testing.assert_allclose(call.outputs[0].to(CPU).numpy(), function(x.to(CPU).numpy()), rtol=1e-5, atol=1e-6)
+
+
+def test_texts_become_ptx_on_several_threads() -> None:
+    target = cuda_target(9, 0)
+    assert target is not None
+    x, claims = TensorSpec((100,), F32), TableClaims(target, CommandKernel)
+    texts = [
+        device_kernel(claims.kernel(Command(op, NoAttrs()), (x,), (x,)).generator, target, "kernel").text
+        for op in (exp, log, sin, tanh)
+    ]
+    with ThreadPoolExecutor(4) as crew:
+        written = list(crew.map(ptx_of, texts, [target] * 4))
+    assert written == [ptx_of(text, target) for text in texts]
+    assert all(".visible .entry kernel_entry" in text and ".target sm_90" in text for text in written)
+    with pytest.raises(DeviceError, match="text that LLVM reads"):
+        ptx_of("define nonsense", target)

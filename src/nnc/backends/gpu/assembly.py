@@ -71,8 +71,12 @@ class GpuKernel(CommandKernel):
     def loaded(self, device: OpenDevice) -> LoadedKernel:
         """The code for operands without gaps."""
         if self._loaded is None:
-            self._loaded = device.kernel(self.generator)
+            (self._loaded,) = device.kernels((self.generator,))
         return self._loaded
+
+    def remember(self, kernel: LoadedKernel) -> None:
+        """Keep the code that was loaded for it with others."""
+        self._loaded = kernel
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Queue the computation of `outputs` from `inputs`."""
@@ -113,7 +117,7 @@ class LaunchTable:
     @classmethod
     def of(cls, device: OpenDevice, drafts: Sequence[Draft]) -> LaunchTable:
         """The table of drafts, whose kernels are loaded."""
-        kernels = [_kernel(device, draft) for draft in drafts]
+        kernels = _kernels(device, drafts)
         words: list[int] = []
         places = []
         for draft in drafts:
@@ -162,9 +166,13 @@ def _phases(
     ]  # fmt: skip
 
 
-def _kernel(device: OpenDevice, draft: Draft) -> LoadedKernel:
-    kernel = draft.kernel
-    return kernel.loaded(device) if isinstance(kernel, GpuKernel) else device.kernel(draft.generator)
+def _kernels(device: OpenDevice, drafts: Sequence[Draft]) -> list[LoadedKernel]:
+    """Those of drafts; the ones that are new are loaded together."""
+    kernels = device.kernels(draft.generator for draft in drafts)
+    for draft, kernel in zip(drafts, kernels, strict=True):
+        if isinstance(draft.kernel, GpuKernel):
+            draft.kernel.remember(kernel)
+    return kernels
 
 
 def _groups(phase: DevicePhase) -> int:

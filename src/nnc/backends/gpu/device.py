@@ -6,7 +6,7 @@ import atexit
 import hashlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -145,28 +145,37 @@ class OpenDevice(Uncopied):
 
     # -- code
 
-    def kernel(self, generator: Generator) -> LoadedKernel:
-        """The loaded kernel of a generator; while anybody holds it, it is made once."""
-        exact = Exact(generator)
+    def kernels(self, generators: Iterable[Generator]) -> list[LoadedKernel]:
+        """The loaded kernels of generators; while anybody holds one, it is made once."""
+        asked = [(Exact(generator), generator) for generator in generators]
         with self.entered() as engine:
-            kernel = self._kernels.get(exact)
-            if kernel is None:
-                kernel = self._kernels[exact] = self._made(generator, engine)
-            return kernel
+            held = {exact: kernel for exact, _ in asked if (kernel := self._kernels.get(exact)) is not None}
+            fresh = {exact: generator for exact, generator in asked if exact not in held}
+            for exact, kernel in zip(fresh, self._made(list(fresh.values()), engine), strict=True):
+                held[exact] = self._kernels[exact] = kernel
+            return [held[exact] for exact, _ in asked]
 
-    def _made(self, generator: Generator, engine: DeviceEngine) -> LoadedKernel:
+    def _made(self, generators: Sequence[Generator], engine: DeviceEngine) -> list[LoadedKernel]:
+        written = [self._written(generator) for generator in generators]
+        keys = [hashlib.sha256(kernel.text.encode()).hexdigest() for kernel in written]
+        codes = {key: code for key in keys if (code := self._codes.get(key)) is not None}
+        fresh = {key: kernel for key, kernel in zip(keys, written, strict=True) if key not in codes}
+        loaded = engine.load(list(fresh.values())) if fresh else ()
+        for key, functions in zip(fresh, loaded, strict=True):
+            codes[key] = self._codes[key] = self._with_constants(functions, engine)
+        return [
+            LoadedKernel(kernel.phases, codes[key], generator.workspace(self.target))
+            for kernel, key, generator in zip(written, keys, generators, strict=True)
+        ]
+
+    def _written(self, generator: Generator) -> DeviceKernel:
         kernel = device_kernel(generator, self.target, ENTRY_POINT)
         if kernel.missing:
             got = "functions that nobody has written for it: " + " ".join(kernel.missing)
             raise DeviceError(str(self.device), got=got, need="a kernel of what it has")
-        key = hashlib.sha256(kernel.text.encode()).hexdigest()
-        code = self._codes.get(key)
-        if code is None:
-            code = self._codes[key] = self._loaded(kernel, engine)
-        return LoadedKernel(kernel.phases, code, generator.workspace(self.target))
+        return kernel
 
-    def _loaded(self, kernel: DeviceKernel, engine: DeviceEngine) -> DeviceCode:
-        functions = engine.load(kernel)
+    def _with_constants(self, functions: LoadedFunctions, engine: DeviceEngine) -> DeviceCode:
         constants = None
         if content := functions.constants:
             constants = self.allocate(len(content), "constants")

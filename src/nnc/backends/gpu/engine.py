@@ -76,8 +76,8 @@ class DeviceEngine(Protocol):
     def release(self, address: int) -> None:
         """Give it back, when all that is queued is done."""
 
-    def load(self, kernel: DeviceKernel) -> LoadedFunctions:
-        """The entry functions of its phases."""
+    def load(self, kernels: Sequence[DeviceKernel]) -> Sequence[LoadedFunctions]:
+        """The entry functions of the phases of each."""
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
         """Copy from the host, which may change its bytes when this returns."""

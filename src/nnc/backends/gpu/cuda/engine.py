@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_longlong, c_size_t, c_void_p
 
-from nnc.backends.gpu.cuda.assembler import code_of
+from nnc.backends.gpu.cuda.assembler import codes_of
 from nnc.backends.gpu.cuda.library import OUT_OF_MEMORY, Address, CudaLibrary
 from nnc.backends.gpu.engine import PhaseLaunch
 from nnc.classes import dataclass
@@ -84,7 +84,6 @@ class CudaEngine:
         self._device = cuda.read(c_int, "cuDeviceGet", number)
         self.facts = facts_of(cuda, self._device)
         self._context = c_void_p(cuda.read(c_void_p, "cuDevicePrimaryCtxRetain", self._device))
-        self._driver = cuda.read(c_int, "cuDriverGetVersion")
         cuda.call("cuCtxSetCurrent", self._context)
         self.stream = c_void_p(cuda.read(c_void_p, "cuStreamCreate", NON_BLOCKING))
         # Two pieces of pinned memory, each with what says that its last copy is done.
@@ -121,9 +120,16 @@ class CudaEngine:
         """Waits by itself for what uses it."""
         self.cuda.call("cuMemFree_v2", address)
 
-    def load(self, kernel: DeviceKernel) -> CudaModule:
-        """A module of its own."""
-        code = code_of(self.cuda, kernel.text, self.target, self._cache, self._driver)
+    def load(self, kernels: Sequence[DeviceKernel]) -> list[CudaModule]:
+        """A module each."""
+        texts = [kernel.text for kernel in kernels]
+        codes = codes_of(self.cuda, texts, self.target, self._cache, self._make_current)
+        return [self._module(kernel, code) for kernel, code in zip(kernels, codes, strict=True)]
+
+    def _make_current(self) -> None:
+        self.cuda.call("cuCtxSetCurrent", self._context)
+
+    def _module(self, kernel: DeviceKernel, code: bytes) -> CudaModule:
         handle = c_void_p(self.cuda.read(c_void_p, "cuModuleLoadData", code))
         functions = [
             c_void_p(self.cuda.read(c_void_p, "cuModuleGetFunction", handle, phase.entry.encode()))

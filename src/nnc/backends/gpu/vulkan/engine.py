@@ -314,10 +314,11 @@ class VulkanEngine:
 
     # -- kernels
 
-    def load(self, kernel: DeviceKernel) -> VulkanCode:
+    def load(self, kernels: Sequence[DeviceKernel]) -> list[VulkanCode]:
         """A pipeline for each entry."""
-        made = spirv_module(kernel)
-        return self.pipelines.load(made.code, made.tables, [phase.entry for phase in kernel.phases])
+        modules = [spirv_module(kernel) for kernel in kernels]
+        entries = [[phase.entry for phase in kernel.phases] for kernel in kernels]
+        return self.pipelines.load(modules, entries)
 
     def launch(self, launches: Sequence[PhaseLaunch]) -> None:
         """In the batch, one after another."""

@@ -6,13 +6,17 @@ import ctypes
 import hashlib
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_size_t, c_uint64
 
 from nnc.backends.gpu.vulkan import structures as vk
 from nnc.backends.gpu.vulkan.library import VulkanLibrary
 from nnc.backends.gpu.vulkan.physical import PhysicalDevice
 from nnc.classes import dataclass
+from nnc.codegen.device.spirv.module import SpirvCode
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.precautions.forking import FORK_GUARD
+from nnc.core.precautions.shield import Shield
 from nnc.core.settings import SETTINGS
 
 COMPUTE = 0x20
@@ -61,19 +65,27 @@ class Pipelines:
         self._cache = library.handle("vkCreatePipelineCache", device, byref(cache), None)
         self._new = 0
 
-    def load(self, code: bytes, constants: bytes, entries: Sequence[str]) -> VulkanCode:
-        """A pipeline for each of these entry points of a module."""
-        words = ctypes.create_string_buffer(code, len(code))
-        info = vk.ShaderModuleCreateInfo(size=len(code), code=ctypes.addressof(words))
-        module = self._vk.handle("vkCreateShaderModule", self._device, byref(info), None)
-        try:
-            functions = [self._pipeline(module, entry) for entry in entries]
-        finally:
-            self._vk.call("vkDestroyShaderModule", self._device, module, None)
-        self._new += len(functions)
+    def load(self, modules: Sequence[SpirvCode], entries: Sequence[Sequence[str]]) -> list[VulkanCode]:
+        """A pipeline for each of these entry points of a module; drivers make them on as many threads as may be."""
+        workers = min(SETTINGS.worker_count(), len(modules))
+        if workers == 1:
+            made = [self._loaded(module, names) for module, names in zip(modules, entries, strict=True)]
+        else:
+            with Shield(), FORK_GUARD, ThreadPoolExecutor(workers) as crew:
+                made = list(crew.map(self._loaded, modules, entries))
+        self._new += sum(len(code.functions) for code in made)
         if self._new >= WRITTEN_EVERY:
             self.keep()
-        return VulkanCode(tuple(functions), constants)
+        return made
+
+    def _loaded(self, module: SpirvCode, entries: Sequence[str]) -> VulkanCode:
+        words = ctypes.create_string_buffer(module.code, len(module.code))
+        info = vk.ShaderModuleCreateInfo(size=len(module.code), code=ctypes.addressof(words))
+        shader = self._vk.handle("vkCreateShaderModule", self._device, byref(info), None)
+        try:
+            return VulkanCode(tuple(self._pipeline(shader, entry) for entry in entries), module.tables)
+        finally:
+            self._vk.call("vkDestroyShaderModule", self._device, shader, None)
 
     def _pipeline(self, module: int, entry: str) -> VulkanFunction:
         # The name lives until the call is over: ctypes would let a temporary one go.
