@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.backends.gpu.device import SCRATCH_BYTES, LoadedKernel, OpenDevice
-from nnc.backends.gpu.engine import PhaseLaunch, RecordedLaunches
+from nnc.backends.gpu.engine import DeviceEngine, PhaseLaunch, RecordedLaunches
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DevicePhase
 from nnc.codegen.frame.kernel import aligned
@@ -57,11 +57,24 @@ class DeviceAssembly(CallAssembly):
 
 
 @dataclass(slots=True, eq=False)
+class ReadyLaunches:
+    """The launches of a command, and its table with the addresses of its operands at the last run."""
+
+    table: DeviceStorage
+    words: Words
+    source: int
+    launches: RecordedLaunches
+    scratch: DeviceStorage | None
+    addresses: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
 class GpuKernel(CommandKernel):
     """A command on fixed specs; code is generated at the first run."""
 
     device: OpenDevice | None = None
     _loaded: LoadedKernel | None = None
+    _ready: ReadyLaunches | None = None
 
     @property
     def worker_bytes(self) -> int:
@@ -95,14 +108,25 @@ class GpuKernel(CommandKernel):
             _look(device, assembled.checks)
 
     def _queue(self, device: OpenDevice, addresses: list[int]) -> None:
-        """The short way, of operands as they are."""
-        words = np.array((0, *addresses, *self.words), np.int64)
-        kernel = self.loaded(device)
+        """The short way, of operands as they are. Where they lie as the last time, their table is there already."""
         with device.entered() as engine:
-            table = device.table(words) + WORD_BYTES
-            most = max([_scratch(phase) for phase in kernel.phases], default=0)
-            memory = device.scratch(most) if most else None
-            engine.launch(_phases(kernel, table, memory, (), ()))
+            ready = self._ready
+            if ready is None:
+                ready = self._ready = self._prepared(device, engine, len(addresses))
+            if addresses != ready.addresses:
+                ready.words[1 : 1 + len(addresses)] = addresses
+                engine.upload(ready.table.address, ready.source, ready.words.nbytes)
+                ready.addresses = addresses
+            ready.launches.submit()
+
+    def _prepared(self, device: OpenDevice, engine: DeviceEngine, operands: int) -> ReadyLaunches:
+        kernel = self.loaded(device)
+        most = max([_scratch(phase) for phase in kernel.phases], default=0)
+        scratch = device.scratch(most) if most else None
+        words = np.array((0, *[0] * operands, *self.words), np.int64)
+        table = device.allocate(words.nbytes, "table")
+        launches = engine.prepare(_phases(kernel, table.address + WORD_BYTES, scratch, (), ()))
+        return ReadyLaunches(table, words, int(words.ctypes.data), launches, scratch)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

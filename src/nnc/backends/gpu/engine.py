@@ -94,6 +94,9 @@ class DeviceEngine(Protocol):
     def launch(self, launches: Sequence[PhaseLaunch]) -> None:
         """Queue them."""
 
+    def prepare(self, launches: Sequence[PhaseLaunch]) -> RecordedLaunches:
+        """Make them ready to be queued one by one, in less time than it takes to record them."""
+
     def record(self, launches: Sequence[PhaseLaunch]) -> RecordedLaunches:
         """Make them ready to be queued by one call."""
 

@@ -28,8 +28,6 @@ NON_BLOCKING, RELAXED = 1, 2
 STAGING_BYTES = 1 << 22
 # Up to so many bytes the driver takes along at once, from where they are.
 INLINE_BYTES = 1 << 12
-# On an H200 a graph of one kernel takes 5.3 us of the device (benchmarks/devices.py).
-FEW_LAUNCHES = 2
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -63,7 +61,7 @@ class CudaProgram:
 
 
 class CudaLaunches:
-    """A few launches, ready to be made one by one, which takes less time than a graph."""
+    """Launches of one command, ready to be made one by one."""
 
     def __init__(self, engine: CudaEngine, launches: Sequence[PhaseLaunch]) -> None:
         self._engine, self._launch = engine, engine.cuda.function("cuLaunchKernel")
@@ -185,10 +183,12 @@ class CudaEngine:
             arguments, _held = self.arguments(launch)
             self.cuda.call("cuLaunchKernel", *arguments)
 
-    def record(self, launches: Sequence[PhaseLaunch]) -> CudaProgram | CudaLaunches:
-        """A graph of the launches, captured from the stream, where there are many."""
-        if len(launches) <= FEW_LAUNCHES:
-            return CudaLaunches(self, launches)
+    def prepare(self, launches: Sequence[PhaseLaunch]) -> CudaLaunches:
+        """Ready to be queued one by one."""
+        return CudaLaunches(self, launches)
+
+    def record(self, launches: Sequence[PhaseLaunch]) -> CudaProgram:
+        """A graph of the launches, captured from the stream: one launch of 5 us of the host, 9 us without a graph."""
         graph = c_void_p()
         self.cuda.call("cuStreamBeginCapture_v2", self.stream, RELAXED)
         try:

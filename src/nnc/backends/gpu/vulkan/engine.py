@@ -54,6 +54,31 @@ class DeviceBuffer:
     mapped: int
 
 
+class Submission:
+    """What is given for each submission: made once, as it takes longer than to submit."""
+
+    def __init__(self, timeline: int) -> None:
+        self.value, self._timeline, self.handles = c_uint64(), c_uint64(timeline), (c_void_p * 2)()
+        self._signals = vk.TimelineSubmitInfo(signal_count=1, signals=ctypes.addressof(self.value))
+        self.info = vk.SubmitInfo(
+            next=ctypes.addressof(self._signals), buffers=ctypes.addressof(self.handles), signal_count=1,
+            signals=ctypes.addressof(self._timeline),
+        )  # fmt: skip
+        self.place = byref(self.info)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VulkanLaunches:
+    """Launches that go into the open batch."""
+
+    engine: VulkanEngine
+    launches: Sequence[PhaseLaunch]
+
+    def submit(self) -> None:
+        """Write them there."""
+        self.engine.launch(self.launches)
+
+
 @dataclass(slots=True, eq=False)
 class VulkanProgram:
     """A command buffer that was written once."""
@@ -87,6 +112,7 @@ class VulkanEngine:
         self._timeline = library.handle("vkCreateSemaphore", self._device, byref(timeline), None)
         self.pipelines = Pipelines(library, self._device, physical)
         self._submitted, self._completed = 0, 0
+        self._submission = Submission(self._timeline)
         self._open, self._count = 0, 0
         self._free: deque[tuple[int, int]] = deque()
         self._buffers: dict[int, DeviceBuffer] = {}
@@ -121,15 +147,13 @@ class VulkanEngine:
             self.vk.call("vkEndCommandBuffer", self._open)
         if not buffers:
             return
-        value = c_uint64(self._submitted + 1)
-        signals = vk.TimelineSubmitInfo(signal_count=1, signals=ctypes.addressof(value))
-        handles, timeline = (c_void_p * len(buffers))(*buffers), c_uint64(self._timeline)
-        submit = vk.SubmitInfo(
-            next=ctypes.addressof(signals), buffer_count=len(buffers), buffers=ctypes.addressof(handles),
-            signal_count=1, signals=ctypes.addressof(timeline),
-        )  # fmt: skip
+        submission = self._submission
+        submission.value.value = self._submitted + 1
+        for place, buffer in enumerate(buffers):
+            submission.handles[place] = buffer
+        submission.info.buffer_count = len(buffers)
         opened, self._open, self._count = self._open, 0, 0
-        self.vk.call("vkQueueSubmit", self._queue, 1, byref(submit), 0)
+        self.vk.call("vkQueueSubmit", self._queue, 1, submission.place, 0)
         self._submitted += 1
         if opened:
             self._free.append((self._submitted, opened))
@@ -334,6 +358,10 @@ class VulkanEngine:
         self.vk.call("vkCmdBindPipeline", commands, COMPUTE_POINT, function.pipeline)
         self.vk.call("vkCmdPushConstants", commands, layout, 0x20, 0, PUSH_BYTES, byref(words))
         self.vk.call("vkCmdDispatch", commands, min(launch.groups, MOST_GROUPS), 1, 1)
+
+    def prepare(self, launches: Sequence[PhaseLaunch]) -> VulkanLaunches:
+        """Ready for the batch."""
+        return VulkanLaunches(self, launches)
 
     def record(self, launches: Sequence[PhaseLaunch]) -> VulkanProgram:
         """A command buffer of its own, with barriers where they are needed."""
