@@ -19,6 +19,10 @@ from nnc.backends.gpu.vulkan.driver import VulkanDevices
 from nnc.backends.gpu.vulkan.engine import STAGING_BYTES, VulkanEngine
 from nnc.backends.gpu.vulkan.library import LOST
 from nnc.backends.gpu.vulkan.physical import PhysicalDevice
+from nnc.codegen.device.launch import device_kernel
+from nnc.codegen.device.spirv.module import spirv_module
+from nnc.codegen.program.assembling import CommandKernel
+from nnc.codegen.program.claims import TableClaims
 from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Call, Relocatable
 from nnc.core.settings import SETTINGS
@@ -28,7 +32,7 @@ from nnc.core.values.dtype import F32, I32
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, IndexRangeError, OutOfMemoryError
-from nnc.ops.elementwise.pointwise import add, exp
+from nnc.ops.elementwise.pointwise import add, exp, relu
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
 from nnc.ops.rules import NoAttrs, infer
 
@@ -257,3 +261,17 @@ def test_what_a_driver_has_made_is_kept_on_disk(driver: GpuDriver) -> None:
     kept.write_bytes(b"damaged")
     with pytest.warns(RuntimeWarning, match="pipeline cache"):
         GpuDriver("vulkan", VulkanDevices()).synchronize(DEVICE)
+
+
+def test_modules_ask_for_signs_of_zeros_and_nan_where_a_device_can_keep_them(driver: GpuDriver) -> None:
+    target, x = driver.opened(DEVICE).target, TensorSpec((10,), F32)
+    kernel = TableClaims(target, CommandKernel).kernel(Command(relu, NoAttrs()), (x,), (x,))
+    made = device_kernel(kernel.generator, target, "kernel")
+    plain, kept = (spirv_module(made, widths).code for widths in ((), (16, 32, 64)))
+    # A capability of two words, and a mode of four for the one type that it computes with.
+    assert len(kept) - len(plain) == 4 * (2 + 4)
+    y = Tensor.empty(x.on(DEVICE))
+    given = np.array([-0.0, np.nan, -np.inf, np.inf, -1, 0, 1, 2, np.nan, -0.0])
+    claim = DISPATCHER.claim(Command(exp, NoAttrs()), (y.spec,), (y.spec,))
+    claim.kernel.run((on_vulkan(given),), (y,), None)
+    np.testing.assert_allclose(y.to(CPU).numpy(), np.exp(given), rtol=1e-5)

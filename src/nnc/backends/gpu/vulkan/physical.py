@@ -40,6 +40,7 @@ class PhysicalDevice:
     handle: int
     properties: vk.DeviceProperties
     vulkan11: vk.Vulkan11Properties
+    floats: vk.FloatControls
     core: vk.DeviceFeatures
     features11: vk.Vulkan11Features
     features12: vk.Vulkan12Features
@@ -49,7 +50,8 @@ class PhysicalDevice:
     @classmethod
     def of(cls, library: VulkanLibrary, handle: int) -> PhysicalDevice:
         """All that is asked of it."""
-        vulkan11 = vk.Vulkan11Properties()
+        floats = vk.FloatControls()
+        vulkan11 = vk.Vulkan11Properties(next=ctypes.addressof(floats))
         properties = vk.DeviceProperties(next=ctypes.addressof(vulkan11))
         library.call("vkGetPhysicalDeviceProperties2", handle, byref(properties))
         features12 = vk.Vulkan12Features()
@@ -58,7 +60,7 @@ class PhysicalDevice:
         library.call("vkGetPhysicalDeviceFeatures2", handle, byref(core))
         memory = vk.MemoryProperties()
         library.call("vkGetPhysicalDeviceMemoryProperties", handle, byref(memory))
-        return cls(handle, properties, vulkan11, core, features11, features12, memory, _family(library, handle))
+        return cls(handle, properties, vulkan11, floats, core, features11, features12, memory, _family(library, handle))
 
     @property
     def name(self) -> str:
@@ -69,6 +71,11 @@ class PhysicalDevice:
     def rank(self) -> int:
         """Cards come before what shares the processor's memory."""
         return ORDER.get(self.properties.kind, len(ORDER))
+
+    @property
+    def kept_floats(self) -> tuple[int, ...]:
+        """The bits of floats whose signs of zeros, infinities and NaN are kept where that is asked."""
+        return tuple(bits for bits, kept in zip((16, 32, 64), self.floats.special, strict=True) if kept)
 
     @property
     def shares_memory(self) -> bool:

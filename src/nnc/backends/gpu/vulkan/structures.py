@@ -283,6 +283,15 @@ class Vulkan11Properties(Chained):
     ]  # fmt: skip
 
 
+class FloatControls(Chained):
+    """VkPhysicalDeviceFloatControlsProperties: `special` says of 16, 32 and 64 bits whether signs of zeros, infinities
+    and NaN can be kept.
+    """
+
+    NUMBER = 1000197000
+    _fields_ = [*_HEAD, ("independence", c_uint32 * 2), ("special", c_uint32 * 3), ("rest", c_uint32 * 12)]
+
+
 class DeviceFeatures(Chained):
     """VkPhysicalDeviceFeatures2: truth values in the order of the header."""
 

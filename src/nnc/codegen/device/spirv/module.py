@@ -11,7 +11,7 @@ at these addresses is reached by them alone: buffers with device addresses, and 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DeviceKernel
@@ -34,6 +34,9 @@ PHI, LOOP_MERGE, SELECTION_MERGE, LABEL, BRANCH, BRANCH_IF, RETURN, RETURN_VALUE
     254,
 )
 COMPUTE, LOCAL_SIZE = 5, 17
+# SignedZeroInfNanPreserve: the capability, the mode of an entry point, and what floats of so many bits need themselves.
+KEEPS_SPECIAL, SPECIAL_KEPT = 4466, 4461
+FLOAT_CAPABILITIES = {16: spirv.FLOAT16, 32: spirv.SHADER, 64: spirv.FLOAT64}
 TABLE_ALIGNMENT = 64
 
 
@@ -46,8 +49,12 @@ class SpirvCode:
     entries: tuple[str, ...]
 
 
-def spirv_module(kernel: DeviceKernel) -> SpirvCode:
-    """The module of a kernel whose target is Vulkan."""
+def spirv_module(kernel: DeviceKernel, kept: Collection[int] = ()) -> SpirvCode:
+    """The module of a kernel whose target is Vulkan.
+
+    Floats of `kept` bits keep the signs of zeros, infinities and NaN, where a device can say so; elsewhere it may
+    compute as if there were none.
+    """
     entries, parsed = entries_of(kernel.text), parse(kernel.text)
     places, data = dict[str, int](), b""
     for name, values in parsed.tables.items():
@@ -63,6 +70,11 @@ def spirv_module(kernel: DeviceKernel) -> SpirvCode:
         module.entries += module.words(spirv.ENTRY_POINT, COMPUTE, ids[name], *text_words(name), *module.interface)
     for name in entries:
         module.entries += module.words(spirv.EXECUTION_MODE, ids[name], LOCAL_SIZE, threads[name], 1, 1)
+    for width in sorted(kept):
+        if FLOAT_CAPABILITIES[width] in module.capabilities:
+            module.capabilities.add(KEEPS_SPECIAL)
+            for name in entries:
+                module.entries += module.words(spirv.EXECUTION_MODE, ids[name], SPECIAL_KEPT, width)
     return SpirvCode(module.assembled(), data, entries)
 
 
