@@ -215,10 +215,9 @@ class _Frame:
     def _known(self, i: TextInstruction, values: list[Values]) -> Values:
         threads = np.arange(self.g.threads)
         name, kind = i.detail, DTYPES[i.kind.element]
-        if name == "nnc.lane":
-            return (threads % WARP).astype(np.int32)
-        if name == "nnc.thread":
-            return threads.astype(np.int32)
+        numbers = {"nnc.lane": threads % WARP, "nnc.thread": threads, "nnc.subgroup": threads // WARP}
+        if name in numbers:
+            return numbers[name].astype(np.int32)
         if name.startswith("llvm.nvvm.read.ptx.sreg."):
             known = {"tid": threads, "ntid": self.g.threads, "ctaid": self.g.number, "nctaid": self.g.groups}
             return np.broadcast_to(known[name.split(".")[5]], threads.shape).astype(np.int32)

@@ -20,8 +20,12 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import Shape, spec
+from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
+from nnc.ops.convolutions.window import Window
+from nnc.ops.normalization.normalization import LAYER_NORM, NormalizationAttrs
+from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM, GemmAttrs
-from nnc.ops.rules import infer
+from nnc.ops.rules import NoAttrs, infer
 
 CUDA, VULKAN = cuda_target(9, 0), vulkan_target(32)
 VALIDATOR, PTXAS = shutil.which("spirv-val"), shutil.which("ptxas")
@@ -78,3 +82,24 @@ def test_texts_are_valid_for_both_kinds_of_devices(dtype: DType, tmp_path: Path)
         subprocess.run([str(VALIDATOR), "--target-env", "vulkan1.2", str(module)], check=True)
         assembly.write_text(compiled(device_kernel(generator, CUDA, "k"), made, 2))
         subprocess.run([str(PTXAS), "-arch=sm_90", str(assembly), "-o", str(tmp_path / "out")], check=True)
+
+
+@pytest.mark.skipif(VALIDATOR is None or PTXAS is None, reason="no spirv-val or no ptxas")
+def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
+    window = Window((1, 1), ((1, 1), (1, 1)), (1, 1))
+    made = machine()
+    operands = (
+        (softmax, NoAttrs(), [spec((7, 4000))]),
+        (LAYER_NORM, NormalizationAttrs((1,), (1,)), [spec((7, 2048)), spec((2048,)), spec((2048,))]),
+        (CONVOLUTION, ConvolutionAttrs(window), [spec((4, 28, 28, 32)), spec((3, 3, 32, 64)), None]),
+    )
+    for number, (op, attrs, specs) in enumerate(operands):
+        results = [view_of(each) for each in infer(op, attrs, specs)]
+        generator = ROWS[op].generate(attrs, [view_of(each) for each in specs if each is not None], results)
+        module, assembly = tmp_path / f"{number}.spv", tmp_path / f"{number}.ptx"
+        module.write_bytes(spirv_module(device_kernel(generator, VULKAN, "k")).code)
+        subprocess.run([str(VALIDATOR), "--target-env", "vulkan1.2", str(module)], check=True)
+        kernel = device_kernel(generator, CUDA, "k")
+        assert {phase.worker for phase in kernel.phases} == {THREADS}
+        assembly.write_text(compiled(kernel, made, 2))
+        subprocess.run([str(PTXAS), "-arch=sm_90", "-v", str(assembly), "-o", str(tmp_path / "out")], check=True)

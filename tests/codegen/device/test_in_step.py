@@ -15,9 +15,13 @@ from tests.conformance.runs import check_agreement, contiguous, filled
 
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import VULKAN_TRIPLE, cuda_target
+from nnc.codegen.frame.row import view_of
+from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.spec import spec
+from nnc.ops.normalization.normalization import NormalizationAttrs
 from nnc.ops.products.products import GemmAttrs
 from nnc.ops.rules import infer
 
@@ -86,3 +90,25 @@ def test_groups_multiply_matrices(dtype: DType, transpose_a: bool, transpose_b: 
         np.float64
     )
     check_agreement(c, whole.astype(NUMPY[dtype]), dtype, "c")
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, F64], ids=str)
+@pytest.mark.parametrize("columns", [1025, 2048])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "rms_norm"])
+def test_groups_hold_long_rows(name: str, columns: int, dtype: DType) -> None:
+    case = first_cases()[name]
+    x = spec((3, columns), dtype)
+    beside = [] if "soft" in name else [spec((columns,), dtype)] * (2 if name == "layer_norm" else 1)
+    attrs = case.attrs if "soft" in name else NormalizationAttrs((1,), (1,))
+    command, specs = Command(case.op, attrs), [x, *beside]
+    results, rng = infer(case.op, attrs, specs), np.random.default_rng(0)
+    arrays = [rng.standard_normal(each.shape).astype(NUMPY[dtype]) for each in specs]
+    tensors = [filled("contiguous", *pair) for pair in zip(specs, arrays, strict=True)]
+    wanted, outputs = ([contiguous(each) for each in results] for _ in range(2))
+    reference = ReferenceBackend()
+    reference.program([Call(reference.kernel(command, specs, results), tuple(tensors), tuple(wanted), None)])()
+    generator = ROWS[case.op].generate(attrs, [view_of(each) for each in specs], [view_of(each) for each in results])
+    kernel = run(generator, IN_STEP, [tensor.numpy() for tensor in (*tensors, *outputs)])
+    assert {phase.worker for phase in kernel.phases} == {256}
+    for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+        check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{name} {place}")

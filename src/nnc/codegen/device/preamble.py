@@ -100,6 +100,11 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "define internal i32 @nnc.thread() #0 {\n%y = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\nret i32 %y\n}",
         ("llvm.nvvm.read.ptx.sreg.tid.x",),
     ),
+    "nnc.subgroup": (
+        "define internal i32 @nnc.subgroup() #0 {\n%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+        "%y = lshr i32 %t, 5\nret i32 %y\n}",
+        ("llvm.nvvm.read.ptx.sreg.tid.x",),
+    ),
     "nnc.wait": (
         "define internal void @nnc.wait() #0 {\ncall void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\nret void\n}",
         ("llvm.nvvm.barrier.cta.sync.aligned.all",),

@@ -8,11 +8,14 @@ from typing import Any, Protocol
 from nnc.codegen.device.groups.correlations import GroupCorrelation
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.device.groups.rows import GroupRows
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.winograd import Winograd
+from nnc.codegen.kernels.normalization.normalization import RowNormalization
+from nnc.codegen.kernels.normalization.softmax import Softmax
 from nnc.codegen.kernels.products.gemm import Gemm
 
 
@@ -33,6 +36,8 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Gemm: (MatrixGroupProduct.of, GroupProduct.of),
     Correlation: (GroupCorrelation.of,),
     Winograd: (GroupCorrelation.of_tiles,),
+    Softmax: (GroupRows.of_softmax,),
+    RowNormalization: (GroupRows.of_norm,),
 }
 
 

@@ -61,6 +61,25 @@ def thread_of(b: Builder) -> Value:
     return b.emit(INDEX, f"zext i32 {narrow.text} to {I64.register}")
 
 
+def subgroup_of(b: Builder) -> Value:
+    """The number of this thread's subgroup, threads in step, in its group."""
+    b.module.declare("nnc.subgroup", "i32", [])
+    narrow = b.emit(Type(I32), "call i32 @nnc.subgroup()")
+    return b.emit(INDEX, f"zext i32 {narrow.text} to i64")
+
+
+def exchanged(b: Builder, value: Value, distance: int) -> Value:
+    """The value of the thread of the same subgroup whose number differs by this power of two."""
+    kind = value.type.scalar
+    b.module.declare("nnc.lane", "i32", [])
+    b.module.declare(f"nnc.shuffle.{kind.name}", kind.register, [kind.register, "i32"])
+    lane = b.emit(Type(I32), "call i32 @nnc.lane()")
+    other = b.emit(Type(I32), f"xor i32 {lane.text}, {distance}")
+    return b.emit(
+        value.type, f"call {kind.register} @nnc.shuffle.{kind.name}({kind.register} {value.text}, i32 {other.text})"
+    )
+
+
 def multiply_matrices(
     b: Builder, scalar: Scalar, left: Sequence[Value], right: Sequence[Value], totals: Sequence[LocalVariable]
 ) -> None:

@@ -299,6 +299,11 @@ class InstructionWriter:
         """The number of a thread in its group."""
         self.result(ARITHMETIC["add"], I32, self._built_in(THREAD_OF_GROUP), self.m.number(0), name=i.result)
 
+    def subgroup(self, i: TextInstruction) -> None:
+        """The number of a thread's subgroup in its group."""
+        self.m.capabilities.add(spirv.GROUP)
+        self.result(ARITHMETIC["add"], I32, self._built_in(SUBGROUP_NUMBER), self.m.number(0), name=i.result)
+
     def wait(self, i: TextInstruction) -> None:
         """All threads of a group see what each has written to the memory that they share."""
         scope = self.m.number(WORKGROUP)
@@ -400,6 +405,7 @@ CALLS: dict[str, Translation] = {
         for what in ("thread", "subgroup", "group")
     },
     "nnc.thread": InstructionWriter.thread,
+    "nnc.subgroup": InstructionWriter.subgroup,
     "nnc.wait": InstructionWriter.wait,
     "nnc.near": InstructionWriter.near,
     "nnc.meet": InstructionWriter.meet,
