@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.codegen.device.test_launch import compiled, machine
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.groups.device_rows import group_kernel
 from nnc.codegen.device.groups.products import GroupProduct
-from nnc.codegen.device.groups.tiles import MANY_TILES, SIDE, THREADS
+from nnc.codegen.device.groups.tiles import FEW_BYTES, MANY_TILES, SIDE, THREADS
 from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.frame.row import view_of
@@ -50,6 +51,14 @@ def test_tiles_are_as_large_as_there_are_many() -> None:
     assert shares(product((256, 64), (64, 256))) == (4, 4)
     assert shares(product((128 * MANY_TILES, 64), (64, 64))) == (8, 4)
     assert shares(product((2048, 64), (64, 2048), F64)) == (4, 4)
+
+
+def test_groups_of_vulkan_fit_the_memory_that_every_device_has() -> None:
+    for dtype in (F32, F16, F64):
+        text = device_kernel(product((2048, 64), (64, 2048), dtype), VULKAN, "k").text
+        arrays = re.findall(r"addrspace\(3\) global \[(\d+) x (\w+)\]", text)
+        used = sum(int(count) * {"float": 4, "double": 8}[kind] for count, kind in arrays)
+        assert 8 * 1024 < used <= (FEW_BYTES if dtype is not F64 else 2 * FEW_BYTES)
 
 
 def test_few_rows_and_empty_sums_are_left_to_registers() -> None:

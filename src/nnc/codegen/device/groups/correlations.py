@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
-from nnc.codegen.device.groups.products import shares_for
 from nnc.codegen.device.groups.results import ResultWriter
 from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, places_of, shares_of
 from nnc.codegen.frame.epilogue import Epilogue
@@ -53,7 +52,7 @@ class GroupCorrelation:
     def _core(self, module: Module, name: str, core: Core) -> Phase:
         p = self.problem
         pixels = p.batch * core.rows * core.columns
-        height, width = shares_of(p.groups, pixels, p.filters, shares_for(p.scalar))
+        height, width = shares_of(module.target, p.work, p.groups, pixels, p.filters)
         down, across = ceiling(pixels, SIDE * height), ceiling(p.filters, SIDE * width)
         with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
             _CoreWriter(self, w, core, height, width).write(

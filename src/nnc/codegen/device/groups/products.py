@@ -11,17 +11,13 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
-from nnc.codegen.device.groups.tiles import SIDE, STEPS, THREADS, TOGETHER, TileSums, places_of, shares_of
+from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, places_of, shares_of, steps_of
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
-from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
-
-# What a thread sums along each axis, largest first; and in f64, of which fewer fit the registers.
-SHARES, WIDE_SHARES = (8, 4), (4,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class GroupProduct:
         p = product.problem
         if p.width or p.blocks is not None or min(p.rows, p.columns) < TOGETHER or not p.inner:
             return None
-        return cls(product, *shares_of(math.prod(p.batch), p.rows, p.columns, shares_for(p.scalar)))
+        return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
@@ -80,11 +76,6 @@ class GroupProduct:
                         results.write(registers[place].get(), there * p.c_rows + here, beside)
 
 
-def shares_for(scalar: Scalar) -> tuple[int, ...]:
-    """What threads may sum along an axis."""
-    return WIDE_SHARES if computed(scalar) == F64 else SHARES
-
-
 @dataclass(frozen=True, slots=True)
 class StridedSide:
     """A matrix with strides `along` the tile and for each `step`, whose tile has `lines` lines of `size` from `first`.
@@ -115,7 +106,7 @@ class StridedSide:
             inside = []
             if self.size % self.lines:
                 inside.append(b.compare("<", place, self.size))
-            if self.inner % STEPS:
+            if self.inner % steps_of(b.target):
                 inside.append(b.compare("<", k, self.inner))
             index = place * self.along + k * self.step
             condition = b.both(*inside) if len(inside) == 2 else inside[0] if inside else None

@@ -11,13 +11,17 @@ from typing import Protocol
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import NearArray, wait
+from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.kernel import ceiling
-from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
+from nnc.codegen.ir.builder import F64, Builder, LocalVariable, Scalar, Type, Value
+from nnc.codegen.ir.target import TargetDescription
 
-# Threads along each side of a tile; steps of k in a slice; elements behind each line of a slice, so that threads that
-# write down a column of it meet other banks.
-SIDE, STEPS, PAD = 16, 16, 4
+# Threads along each side of a tile; elements behind each line of a slice, so that threads that write a column of it
+# meet other banks.
+SIDE, PAD = 16, 4
 THREADS = SIDE * SIDE
+# Steps of k in a slice, and bytes of a group's memory: each device of Vulkan's has 16 KiB, each of CUDA's 48.
+STEPS, FEW_STEPS, NEAR_BYTES, FEW_BYTES = 16, 8, 48 * 1024, 16 * 1024
 # Elements of a thread that lie side by side in a tile, as many as one load of the group's memory reads.
 TOGETHER = 4
 
@@ -36,11 +40,17 @@ class TileSide(Protocol):
         """The line and the step in the slice of each element that this thread reads."""
 
 
+def steps_of(target: TargetDescription) -> int:
+    """Steps of k in a slice."""
+    return STEPS if target.triple == PTX_TRIPLE else FEW_STEPS
+
+
 def places_of(thread: Value, lines: int, *, along_k: bool) -> Iterator[tuple[Value, Value]]:
     """As many as a thread reads of so many lines: neighbours read one line `along_k`, or neighbouring lines."""
-    for number in range(lines * STEPS // THREADS):
+    steps = steps_of(thread.builder.target)
+    for number in range(lines * steps // THREADS):
         if along_k:
-            yield thread // STEPS + number * (THREADS // STEPS), thread % STEPS
+            yield thread // steps + number * (THREADS // steps), thread % steps
         else:
             yield thread % lines, thread // lines + number * max(THREADS // lines, 1)
 
@@ -62,6 +72,11 @@ class TileSums:
     width: int
 
     @property
+    def steps(self) -> int:
+        """Of a slice."""
+        return steps_of(self.b.target)
+
+    @property
     def rows(self) -> list[Value]:
         """The lines of the left side that this thread sums, in the tile."""
         return [self.thread // SIDE * TOGETHER + line for line in shifts(self.height)]
@@ -73,10 +88,10 @@ class TileSums:
 
     def of(self, left: TileSide, right: TileSide) -> list[list[LocalVariable]]:
         """Two slices in turn: one is read while the other is summed."""
-        b, slices, sides = self.b, ceiling(self.inner, STEPS), (left, right)
+        b, slices, sides = self.b, ceiling(self.inner, self.steps), (left, right)
         totals = [[b.variable(b.zero(Type(self.work))) for _ in range(self.width)] for _ in range(self.height)]
         near = [
-            NearArray.reserve(b, name, self.work, 2 * STEPS * (side.lines + PAD))
+            NearArray.reserve(b, name, self.work, 2 * self.steps * (side.lines + PAD))
             for name, side in zip("ab", sides, strict=True)
         ]
         held = [[b.variable(value) for value in side.read(b.constant(0))] for side in sides]
@@ -86,7 +101,7 @@ class TileSums:
             further = b.compare("<", number + 1, slices)
             with b.when(further):
                 for side, values in zip(sides, held, strict=True):
-                    for variable, value in zip(values, side.read((number + 1) * STEPS), strict=True):
+                    for variable, value in zip(values, side.read((number + 1) * self.steps), strict=True):
                         variable.set(value)
             self._multiply(sides, near, totals, number % 2)
             with b.when(further):
@@ -100,7 +115,7 @@ class TileSums:
         """What was read goes to one of two halves of the group's memory."""
         for side, array, values in zip(sides, near, held, strict=True):
             for (line, step), value in zip(side.places(), values, strict=True):
-                array.store(value.get(), (half * STEPS + step) * (side.lines + PAD) + line)
+                array.store(value.get(), (half * self.steps + step) * (side.lines + PAD) + line)
 
     def _multiply(
         self,
@@ -113,8 +128,10 @@ class TileSums:
         b, shares = self.b, (self.height, self.width)
         threads = self.thread // SIDE, self.thread % SIDE
         pitches = [side.lines + PAD for side in sides]
-        bases = [half * (STEPS * pitch) + thread * TOGETHER for pitch, thread in zip(pitches, threads, strict=True)]
-        for step in range(STEPS):
+        bases = [
+            half * (self.steps * pitch) + thread * TOGETHER for pitch, thread in zip(pitches, threads, strict=True)
+        ]
+        for step in range(self.steps):
             rows, columns = (
                 [array.load(base + (step * pitch + line)) for line in shifts(share)]
                 for array, base, pitch, share in zip(near, bases, pitches, shares, strict=True)
@@ -124,16 +141,21 @@ class TileSums:
                     total.set(b.accumulate(row, column, total.get()))
 
 
-def shares_of(matrices: int, rows: int, columns: int, shares: Sequence[int]) -> tuple[int, int]:
-    """What a thread sums along each axis: the most for which there are tiles enough to keep a device busy."""
+# What a thread sums along each axis, largest first; and in f64, of which fewer fit the registers.
+SHARES, WIDE_SHARES = (8, 4), (4,)
+# Tiles that keep a device busy: with fewer, smaller ones are taken.
+MANY_TILES = 132
+
+
+def shares_of(target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int) -> tuple[int, int]:
+    """What a thread sums along each axis: the most for which there are tiles enough, and memory of the group."""
+    shares, most = WIDE_SHARES if work == F64 else SHARES, NEAR_BYTES if target.triple == PTX_TRIPLE else FEW_BYTES
     # A share that reaches twice as far as the matrix would leave half of the threads idle.
     heights, widths = ([each for each in shares if SIDE * each < 2 * size] for size in (rows, columns))
     for height in heights:
         for width in widths:
-            if matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width) >= MANY_TILES:
+            nbytes = 2 * steps_of(target) * (SIDE * (height + width) + 2 * PAD) * work.size
+            tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
+            if tiles >= MANY_TILES and nbytes <= most:
                 return height, width
     return shares[-1], shares[-1]
-
-
-# Tiles that keep a device busy: with fewer, smaller ones are taken.
-MANY_TILES = 132
