@@ -15,6 +15,7 @@ from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.assembler import MAGIC, SpirvAssembler, float_pattern, text_words
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.device.spirv.structured import SpirvFlow
+from nnc.codegen.device.spirv.translations import InstructionWriter
 from nnc.codegen.device.text import Kind, parse
 
 VALIDATOR = shutil.which("spirv-val")
@@ -77,3 +78,18 @@ def test_words_of_text_and_floats() -> None:
     assert text_words("main") == [0x6E69616D, 0]
     assert float_pattern("half", "0xH3C00") == float_pattern("half", "1.0") == 0x3C00
     assert float_pattern("double", "0x7FF0000000000000") == 0x7FF0000000000000
+
+
+def test_indices_are_divided_by_products_and_shifts() -> None:
+    body = "%q = udiv i64 %x, 12\n%r = urem i64 %x, 12\n%s = urem i64 %x, 8"
+    text = f"define void @f(i64 %x) #0 {{\nentry:\n{body}\nret void\n}}"
+    module = SpirvAssembler()
+    writer = InstructionWriter(module, {}, {}, {})
+    for i in list(parse(text).functions["f"].instructions())[:-1]:
+        writer.translate(i)
+    opcodes = {word & 0xFFFF for word in module.functions if word >> 16 in (5, 6)}
+    assert not opcodes & {134, 137}
+    for divisor in (3, 5, 12, 1000003):
+        factor = ((1 << 64) - 1) // divisor
+        for x in (0, 1, divisor - 1, divisor, 10**12 + 7, (1 << 64) - 1):
+            assert x // divisor - (x * factor >> 64) in (0, 1)

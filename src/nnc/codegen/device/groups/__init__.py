@@ -6,6 +6,6 @@ results      bias, epilogue, rounding
 products     matrix products in tiles
 matrix_products  those of 16 bits by instructions that multiply matrices
 correlations     convolutions as products of pixels
-rows             softmax and norms of long rows
+group_rows       softmax and norms of long rows
 device_rows  which generator has a kernel of groups
 """

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from nnc.codegen.device.groups.correlations import GroupCorrelation
+from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
-from nnc.codegen.device.groups.rows import GroupRows
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription

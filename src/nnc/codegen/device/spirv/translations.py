@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from nnc.codegen.device.preamble import GROUP_THREADS
 from nnc.codegen.device.spirv import assembler as spirv
 from nnc.codegen.device.spirv.assembler import FLOATS, SpirvAssembler
+from nnc.codegen.device.spirv.quotients import divide
 from nnc.codegen.device.text import I1, I32, I64, SIZES, Kind, TextInstruction, TextOperand
 
 # Integers and truth values; floats are named apart in LLVM's text.
@@ -116,6 +117,10 @@ class InstructionWriter:
             OTHERS[i.opcode](self, i)
 
     def _arithmetic(self, i: TextInstruction) -> None:
+        if i.opcode in ("udiv", "urem") and i.kind == I64 and i.operands[1].text.isdigit():
+            quotient, value = i.opcode == "udiv", self.value(i.operands[0])
+            divide(self.m, value, int(i.operands[1].text), self.name(i.result), quotient=quotient)
+            return
         left, right = (self.value(each) for each in i.operands)
         opcode = TRUTH[i.opcode] if i.kind.element == "i1" else ARITHMETIC[i.opcode]
         made = self.result(opcode, i.kind, left, right, name=i.result)
