@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from nnc.classes import dataclass
 from nnc.codegen.device.functions import FUNCTIONS, function_text
-from nnc.codegen.device.groups.device_rows import group_kernel
+from nnc.codegen.device.groups.device_rows import GroupKernel, group_kernel
 from nnc.codegen.device.preamble import GROUP_THREADS, entry, preamble
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
@@ -73,15 +73,17 @@ def device_kernel(generator: Generator, target: TargetDescription, name: str, *,
     module, groups = Module(target), group_kernel(generator, target) if grouped else None
     if groups is not None:
         phases = groups.emit(module, name)
-        return _assembled(parse(str(module)), phases, 0, target, groups.threads)
+        return _assembled(parse(str(module)), phases, 0, target, groups)
     phases = generator.emit(module, name)
     return _assembled(parse(str(module)), phases, generator.scratch(target), target)
 
 
 def _assembled(
-    parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription, group: int = 0
-) -> DeviceKernel:
-    """The kernel of a module's functions; with a `group`, of those that so many threads run together."""
+    parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription,
+    groups: GroupKernel | None = None,
+) -> DeviceKernel:  # fmt: skip
+    """The kernel of a module's functions; with `groups`, of those that its threads run together."""
+    group, paired = (groups.threads, groups.paired) if groups is not None else (0, False)
     tables, frames = dict(parsed.tables), dict[str, int]()
     texts, declared = list[str](), dict[str, str]()
     frame = -(-scratch // 64) * 64
@@ -100,7 +102,7 @@ def _assembled(
     for phase in phases:
         worker = workers[phase.symbol]
         name, threads = f"{phase.symbol}_entry", group or GROUP_THREADS
-        entries.setdefault(phase.symbol, entry(name, phase.symbol, worker, threads, target.triple))
+        entries.setdefault(phase.symbol, entry(name, phase.symbol, worker, threads, target.triple, paired=paired))
         made.append(DevicePhase(name, phase.items, phase.first, threads, worker, size, phase.cost))
     asked = {each: line for each, line in declared.items() if each not in added}
     text = preamble(asked, tables, parsed.near, texts, entries.values(), target)

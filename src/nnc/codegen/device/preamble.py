@@ -237,10 +237,12 @@ ret void
 }}"""
 
 
-def entry(name: str, symbol: str, worker: int, threads: int, triple: str) -> str:
-    """The entry function of a phase whose items each `worker` of a group's `threads` do."""
+def entry(name: str, symbol: str, worker: int, threads: int, triple: str, *, paired: bool = False) -> str:
+    """The entry of a phase whose items `worker` of a group's `threads` do each; two groups at once if `paired`."""
     ptx = triple == PTX_TRIPLE
-    head = f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{1 if ptx else 0} {{\nentry:\n"
+    head = (
+        f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{1 + paired if ptx else 0} {{\nentry:\n"
+    )
     if not ptx:
         per = "group" if worker == threads else "subgroup" if worker > 1 else "thread"
         return head + _WORKERS.format(per=per) + _ITEMS.format(symbol=symbol)
@@ -282,7 +284,8 @@ def preamble(
     attributes = (
         "attributes #0 = { nounwind convergent alwaysinline }",
         "attributes #1 = { nounwind convergent }",
-        "attributes #2 = { nounwind convergent }",
+        # Two groups of 256 threads on a processor: 128 registers for each thread.
+        'attributes #2 = { nounwind convergent "nvvm.maxntid"="256" "nvvm.minctasm"="2" }',
     )
     return "\n".join(
         [*lines, *{**wanted, **numbers}.values(), *helpers.values(), *functions, *entries, *attributes, ""]

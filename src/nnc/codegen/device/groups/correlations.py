@@ -31,7 +31,7 @@ class GroupCorrelation:
     problem: CorrelationProblem
     epilogue: Epilogue | None
 
-    threads = THREADS
+    threads, paired = THREADS, False
 
     @classmethod
     def of(cls, sums: Correlation, target: TargetDescription) -> GroupCorrelation | None:

@@ -26,6 +26,10 @@ class GroupKernel(Protocol):
     def threads(self) -> int:
         """Of a group, a power of two."""
 
+    @property
+    def paired(self) -> bool:
+        """Whether a processor should hold two groups of 256 threads at once, at the price of registers."""
+
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Write the functions of all phases."""
 

@@ -34,7 +34,7 @@ class GroupRows:
 
     rows: Softmax | RowNormalization
 
-    threads = THREADS
+    threads, paired = THREADS, False
 
     @classmethod
     def of_softmax(cls, softmax: Softmax, target: TargetDescription) -> GroupRows | None:

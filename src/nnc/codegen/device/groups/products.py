@@ -28,7 +28,7 @@ class GroupProduct:
     height: int
     width: int
 
-    threads = THREADS
+    threads, paired = THREADS, False
 
     @classmethod
     def of(cls, product: Gemm, target: TargetDescription) -> GroupProduct | None:
