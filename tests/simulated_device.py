@@ -231,5 +231,4 @@ def _forget() -> None:
     graph, fresh = default_graph(), DynamicGraph()
     DISPATCHER._claims.clear()
     graph._ready.clear()
-    graph._pool._elsewhere.clear()
     graph._programs, graph._arena, graph._lazy = fresh._programs, fresh._arena, fresh._lazy

@@ -82,14 +82,14 @@ def test_all_steps_of_a_model_share_one_arena() -> None:
     assert "share an arena of" in str(stated)
     for step in steps:
         step.compiled.allocate()
-    assert len({id(step.compiled._storage) for step in steps}) == 1
+    assert len({id(step.compiled._storages) for step in steps}) == 1
     assert net._programs.arena.nbytes == largest
 
 
 def test_an_arena_that_has_become_too_small_is_given_back() -> None:
     net = model(backend="reference")
     small = net.predict(X[:3])
-    left = weakref.ref(net._programs.arena.storage)
+    left = weakref.ref(net._programs.arena.storages["cpu:0"])
     net.predict(np.zeros((256, 4), np.float32))
     gc.collect()
     assert left() is None

@@ -24,6 +24,7 @@ from nnc.cli.language.writing import Writing, write_on
 from nnc.cli.options import (
     AsJson,
     BackendName,
+    DeviceName,
     NoCache,
     Seed,
     Temperature,
@@ -32,6 +33,7 @@ from nnc.cli.options import (
     TopP,
     checkpoint_of,
     leave_cache,
+    placed,
 )
 from nnc.cli.predict import Trained
 from nnc.cli.programs.text import REPLACEMENT, UNKNOWN, alphabet_of, codes_of
@@ -77,6 +79,7 @@ def generate(
     grammar: GrammarFile = None,
     schema: SchemaFile = None,
     backend: BackendName = "",
+    device: DeviceName = "",
     threads: Threads = None,
     no_cache: NoCache = False,
     json: AsJson = False,
@@ -113,9 +116,10 @@ def generate(
         cache,
         draft,
     )
-    if is_language_file(Path(checkpoint)):
-        return write_on(Path(checkpoint), asked, json=json)
-    return _write_characters(checkpoint, asked, json=json)
+    with placed(device):
+        if is_language_file(Path(checkpoint)):
+            return write_on(Path(checkpoint), asked, json=json)
+        return _write_characters(checkpoint, asked, json=json)
 
 
 def _write_characters(checkpoint: str, asked: Writing, *, json: bool) -> int:

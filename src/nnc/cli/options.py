@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from fractions import Fraction
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from nnc.core.byte_counts import bytes_in
+from nnc.core.running.device_context import present
 from nnc.core.settings import SETTINGS
+from nnc.core.values.device import device_of
+from nnc.errors import UsageError
 
 MAX_THREADS = 1024
 MAX_SEED = 2**63 - 1
-UNITS = {"": 1, **{f"{prefix}B": 1000**power for power, prefix in enumerate(("", "K", "M", "G", "T"))}}
-UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate(("K", "M", "G", "T"), 1)}
 
 
 def bytes_of(text: str | int) -> int:
@@ -23,11 +24,10 @@ def bytes_of(text: str | int) -> int:
     >>> bytes_of("512MB"), bytes_of("1.5 GiB"), bytes_of("4096")
     (512000000, 1610612736, 4096)
     """
-    parsed = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(text))
-    unit = UNITS.get(parsed[2].upper()) if parsed else None
-    if parsed is None or unit is None:
-        raise typer.BadParameter(f"got {text!r}; need bytes such as 4096, 512MB or 1.5GiB")
-    return int(Fraction(parsed[1]) * unit)
+    try:
+        return bytes_in(str(text))
+    except UsageError as error:
+        raise typer.BadParameter(f"got {text!r}; need {error.need}") from None
 
 
 BackendName = Annotated[str, typer.Option(help="The backend to prefer; the best that is present if left out.")]
@@ -46,6 +46,17 @@ TopK = Annotated[int | None, typer.Option(min=1, help="Draw from so many of the 
 TopP = Annotated[float | None, typer.Option(help="Draw from the fewest that are so likely together.")]
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same text.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output and nothing else there.")]
+
+
+DeviceName = Annotated[
+    str,
+    typer.Option("--device", metavar="NAME", help="Where it runs: cpu, cuda, vulkan:1, …"),
+]
+
+
+def placed(device: str) -> AbstractContextManager[object]:
+    """Inside, models are made on the device that --device names; UsageError for one that is not there."""
+    return present(device_of(device)) if device else nullcontext()
 
 
 def checkpoint_of(program: str, given: Path | None = None) -> Path:

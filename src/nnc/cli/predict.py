@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nnc.cli.options import AsJson, BackendName, NoCache, checkpoint_of, leave_cache
+from nnc.cli.options import AsJson, BackendName, DeviceName, NoCache, checkpoint_of, leave_cache, placed
 from nnc.cli.recipe import BLOCKS, LETTERS, Notes, Questions, Recipe
 from nnc.cli.recipes import RECIPES, recipe_of
 from nnc.cli.terminal import output, plain, write_json
@@ -32,6 +32,7 @@ def predict(
     inputs: Inputs = None,
     index: Indices = None,
     backend: BackendName = "",
+    device: DeviceName = "",
     no_cache: NoCache = False,
     json: AsJson = False,
 ) -> int:
@@ -47,9 +48,10 @@ def predict(
         raise UsageError("nnc predict", got=f"{place}, a checkpoint of {notes.program}", need=f"one of {checkpoint}")
     recipe, questions = recipe_of(notes.program), Questions(tuple(inputs or ()), tuple(index or ()))
     _check(notes.program, recipe, questions)
-    model = recipe.model(notes.facts, notes.examples, notes.batch_size, position.batches.seed, backend)
-    load_checkpoint(place, model)
-    answers = recipe.answers(model, notes.facts, questions)
+    with placed(device):
+        model = recipe.model(notes.facts, notes.examples, notes.batch_size, position.batches.seed, backend)
+        load_checkpoint(place, model)
+        answers = recipe.answers(model, notes.facts, questions)
     if json:
         predictions = [answer.facts() for answer in answers]
         write_json({"program": notes.program, "checkpoint": str(place), "predictions": [*predictions]})

@@ -16,11 +16,13 @@ from nnc.cli.options import (
     AsJson,
     BackendName,
     Checkpoint,
+    DeviceName,
     NoCache,
     Threads,
     bytes_of,
     checkpoint_of,
     leave_cache,
+    placed,
 )
 from nnc.cli.progress import shown
 from nnc.cli.recipe import Arguments
@@ -112,6 +114,7 @@ def train(
     epochs: Epochs = None,
     batch_size: BatchSize = None,
     backend: BackendName = "",
+    device: DeviceName = "",
     memory_limit: MemoryLimit = None,
     checkpoint: Checkpoint = None,
     resume: Resume = False,
@@ -142,7 +145,7 @@ def train(
     place = checkpoint_of(program, checkpoint)
     arguments = Arguments(tuple(paths or ()), target, task, steps, features, layers)
     options = Options(program, place, arguments, seed, epochs, batch_size, backend, resume, memory_limit)
-    with Interrupts() as interrupts:
+    with placed(device), Interrupts() as interrupts:
         training = prepare(options)
         memory = training.model.memory(training.step_batch)
         if not json:

@@ -3,7 +3,7 @@
 values/       what a tensor is without its memory, memory and typed views of it, commands, safetensors files
 running/      who runs a command on given specs; streams on threads, signals between them
 precautions/  files replaced whole, caches with limits, work kept from Ctrl-C, forks
-settings.py   what the environment and the caller ask of the process
+settings.py   what the environment and the caller ask of the process; byte_counts.py bytes as people write them
 """
 
 from time import time as _time

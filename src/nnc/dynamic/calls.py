@@ -26,7 +26,7 @@ from nnc.ops.composed.custom import TENSOR_KERNEL, custom_operator
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import MIXED_DEVICES, Applied, Gradients
-from nnc.symbolic.compiler import Arena, MovingProgram, compile
+from nnc.symbolic.compiler import Arena, ArenaLimit, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes import simplify
@@ -112,7 +112,7 @@ class ProgramOptions:
     arena: Arena
     lock: RLock
     backend: str = ""
-    memory_limit: int | None = None
+    memory_limit: ArenaLimit | None = None
 
 
 class ProgramCall(RecordedCall):

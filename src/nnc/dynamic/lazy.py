@@ -37,7 +37,7 @@ NBYTES = 1 << 28
 # Signatures that are remembered without a program, because they came once.
 SEEN = 4096
 # Passes that keep every bit: they take work away and put kernels together, and change no formula.
-PASSES = (Pass.COMMON_SUBEXPRESSIONS, Pass.PRUNING, Pass.EXACT_GROUPS)
+PASSES = (Pass.COMMON_SUBEXPRESSIONS, Pass.PRUNING, Pass.EXACT_GROUPS, Pass.PLACEMENT)
 
 # A value by number, or a part of it: its spec, offset and strides in elements.
 Part: TypeAlias = tuple[int, TensorSpec, int, Shape]

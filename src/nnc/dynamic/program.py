@@ -36,6 +36,7 @@ from nnc.errors import UsageError
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
+from nnc.symbolic.passes import Pass, is_on_host, simplify
 from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey
 
 # Canonical form of a recorded computation: what its nodes run on numbered places, and what is asked for.
@@ -230,6 +231,9 @@ def gradient_program(computation: Computation, backend: str, arena: Arena) -> Gr
     graph, keys = part_of(computation)
     sources = [graph.symbol(keys[number]) for number in computation.inputs]
     results = backward(graph, [graph.symbol(keys[number]) for number in computation.outputs], sources)
+    if not is_on_host(graph):
+        recorded = dict.fromkeys(graph.root(key) for key in keys)
+        simplify(graph, (*results, *map(graph.symbol, recorded)), (Pass.PLACEMENT,), backend=backend)
     known = {
         keys[number]: number
         for number, place in enumerate(computation.places)

@@ -37,8 +37,8 @@ def current(variable: Variable) -> ArrayOperand:
 
 
 def assign(variable: Variable, new: ArrayOperand) -> None:
-    """Let the variable hold another value of its shape and element type."""
-    if (variable.spec.shape, variable.spec.dtype) != (new.spec.shape, new.spec.dtype):
+    """Let the variable hold another value of its shape and element type, on its device."""
+    if not new.spec.fits(variable.spec):
         raise UsageError("assign", got=str(new.spec), need=str(variable.spec))
     trace = active_trace()
     if trace is not None:

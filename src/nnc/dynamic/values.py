@@ -12,8 +12,8 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU, Device, current_device
 from nnc.core.values.dtype import F32, F64, DType, dtype_of
 from nnc.core.values.pool import Pool
+from nnc.core.values.storage import WatchedMemory
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.core.values.watch import WatchedMemory
 from nnc.errors import UsageError
 
 
@@ -40,7 +40,7 @@ def tensor_of(
     target = device or (given.spec.device if isinstance(value, Tensor) else current_device())
     if share and target == given.spec.device:
         _check_shared(value, given)
-        if given.storage.label == "numpy":
+        if given.storage.label == "numpy" and given.spec.device.is_host:
             given.storage.watch = given.storage.watch or WatchedMemory()
         return given
     copy = Tensor.empty(given.spec.on(target), pool=pool)

@@ -13,8 +13,8 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.storage import WatchedMemory
 from nnc.core.values.tensor import Tensor
-from nnc.core.values.watch import WatchedMemory
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError

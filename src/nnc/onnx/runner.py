@@ -21,6 +21,8 @@ from nnc.arguments import checked, explained
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
+from nnc.core.running.device_context import present
+from nnc.core.values.device import CPU, AnyDevice, Device, current_device, device_of
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
@@ -42,6 +44,7 @@ from nnc.symbolic.passes import (
     assign_blocks,
     bytes_beforehand,
     part_batch,
+    place,
     precompute,
     quantize_products,
     simplify,
@@ -143,6 +146,7 @@ class OnnxModel:
     passes: tuple[Pass, ...] = PASSES
     quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
+    device: Device = CPU
     _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
         default_factory=lambda: RecentlyUsed(lambda entry: entry.nbytes)
     )
@@ -158,7 +162,8 @@ class OnnxModel:
 
     def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
         """The same file and options, with programs of its own."""
-        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, self.quantize, set(self.by_value))
+        known = set(self.by_value)
+        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, self.quantize, known, self.device)
 
     def __copy__(self) -> OnnxModel:
         return self.__deepcopy__({})
@@ -167,7 +172,8 @@ class OnnxModel:
         """By the bytes of the graph; external data is not part of them."""
         if any(entry.data_location == onnx.TensorProto.EXTERNAL for entry in self.file.graph.initializer):
             raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
-        return _again, (self.file.message().SerializeToString(), dict(self.sizes), self.backend, self.quantize)
+        content = self.file.message().SerializeToString()
+        return _again, (content, dict(self.sizes), self.backend, self.quantize, self.device)
 
     # ---- what it reads and writes
 
@@ -434,7 +440,8 @@ class OnnxModel:
 
     def _part(self, graph: GraphPart, arena: Arena) -> OnnxModel:
         file = replace(self.file, graph=cast(onnx.GraphProto, graph))  # all that is read of a graph is in a part
-        return OnnxModel(file, {}, self.backend, self.passes, self.quantize, _arena=arena, _depth=self._depth + 1)
+        options = (self.backend, self.passes, self.quantize, set[str](), self.device)
+        return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1)
 
     def _import(
         self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
@@ -496,7 +503,8 @@ class OnnxModel:
         if self.passes:
             part_batch(graph, wanted, inputs.values())
         fixed = (*draft.early, *draft.before.results)
-        assign_blocks(graph, wanted, fixed, self.backend)
+        if self.device.is_host:
+            assign_blocks(graph, wanted, fixed, self.backend)
         before = draft.before.followed_by(precompute(graph, fixed, wanted))
         roots = {graph.root(symbol.key) for symbol in wanted}
 
@@ -511,7 +519,11 @@ class OnnxModel:
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
         draft.importer = None  # what is not read by now goes before code is made
-        compiled = compile(graph, wanted, given={**reads, **own}, backend=self.backend, orders=draft.orders)
+        given = {**reads, **own}
+        if not self.device.is_host:
+            given = {symbol: tensor.to(self.device) for symbol, tensor in given.items()}
+            place(graph, self.device, self.backend, inputs=dict.fromkeys(given, self.device))
+        compiled = compile(graph, wanted, given=given, backend=self.backend, orders=draft.orders)
         compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
@@ -527,10 +539,13 @@ def load(
     *,
     backend: str = "",
     quantize: QuantizationMode | None = None,
+    device: AnyDevice | None = None,
 ) -> OnnxModel:
     """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
 
     With `quantize` the f32 weights of products and convolutions are 8-bit integers, as `nnc.nn.Model.freeze` has them.
+    Weights and programs are on the `device`, or where arrays are made (`nnc.device`): arrays go there, results come
+    back.
 
     >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
     >>> model = nnc.onnx.load("net.onnx")
@@ -539,11 +554,14 @@ def load(
     """
     file = read(source)
     check_supported(file)
-    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize)
+    home = current_device() if device is None else present(device_of(device))
+    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home)
 
 
-def _again(data: bytes, sizes: Mapping[str, int], backend: str, quantize: QuantizationMode | None) -> OnnxModel:
-    return load(data, sizes, backend=backend, quantize=quantize)
+def _again(
+    data: bytes, sizes: Mapping[str, int], backend: str, quantize: QuantizationMode | None, device: Device
+) -> OnnxModel:
+    return load(data, sizes, backend=backend, quantize=quantize, device=device)
 
 
 def _is_done_beforehand(graph: SymbolicGraph, bound: Mapping[Symbol, Array]) -> bool:

@@ -55,6 +55,7 @@ class OnnxLayer(Layer):
         fixed = {value for node in graph.node if node.op_type == "BatchNormalization" for value in node.input[3:5]}
 
         def source(spec: TensorSpec, weight: str, values: Array) -> Symbol:
+            spec = spec.on(x.spec.device)
             path = weight.replace(".", "_") or f"constant{len(made)}"
             made.append(path)
             is_trained = bool(weight) and spec.dtype.is_float and spec.rank > 0 and weight not in fixed

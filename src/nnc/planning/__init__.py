@@ -12,7 +12,7 @@ Nothing here knows tensors or graphs. Only the standard library is needed; NumPy
 
 from __future__ import annotations
 
-from nnc.planning.bound import lower_bound
+from nnc.planning.bound import lower_bound, proven_bytes
 from nnc.planning.page import (
     Band,
     BlockText,
@@ -52,6 +52,7 @@ __all__ = [
     "beyond",
     "faults",
     "lower_bound",
+    "proven_bytes",
     "memory_begins",
     "memory_map",
     "page_of_views",

@@ -127,7 +127,7 @@ MODEL: Mapping[str, str] = {
     "get_config": "nn.save_model(path, model)",
     "to_json": "nn.save_model(path, model)",
     "half": "nn.Model(…, precision=nnc.f16)",
-    "cuda": "leave it out: values are on the CPU",
+    "cuda": 'model.to("cuda")',
     "reset_states": "leave it out: calls begin with states of zeros",
     "add_loss": "loss= of nn.Model: a list of losses, nn.Weighted",
 }
@@ -143,7 +143,7 @@ LAYER: Mapping[str, str] = {
     "predict": "nn.Model(layer, shape).predict(x)",
     "summary": "nn.Model(layer, shape).summary()",
     "add": "nn.Sequential(layer, …)",
-    "cuda": "leave it out: values are on the CPU",
+    "cuda": 'layer.to("cuda")',
     "half": "nn.Model(layer, shape, precision=nnc.f16)",
     "add_weight": "self.name = nn.Parameter(value) of nn.Module, scope.parameter(…) in build()",
     "register_parameter": "self.name = nn.Parameter(value) of nn.Module, scope.parameter(…) in build()",

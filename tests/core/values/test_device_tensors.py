@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 
 from nnc.core.running.devices import DEVICES
 from nnc.core.values.device import CPU, Device
+from nnc.core.values.exchange import from_dlpack
 from nnc.core.values.pool import Pool
 from nnc.core.values.serialize import checksum, load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec, spec
@@ -113,17 +115,76 @@ def test_bytes_of_a_device_are_copied_by_name_alone(machine: SimulatedMachine) -
 
 def test_a_pool_has_memory_of_each_device(machine: SimulatedMachine) -> None:
     pool = Pool()
-    first = pool.of(HERE).allocate(100)
-    address = first.address
-    del first
-    assert pool.of(HERE).waiting == 128
-    assert pool.of(HERE).allocate(100).address == address
-    assert pool.of(THERE).allocate(100).device == THERE
     assert pool.of(CPU) is pool
-    assert machine.driver.counts["allocate"] == 2
+    first, other = pool.of(HERE).allocate(100), pool.of(THERE).allocate(100)
+    assert (first.device, other.device) == (HERE, THERE)
+    assert machine.driver.used(HERE) == machine.driver.used(THERE) == 100
+    del first
+    assert machine.driver.used(HERE) == 0
+    assert pool.lent == pool.waiting == 0
 
 
 def test_a_full_device_says_so() -> None:
     with simulated(memory_bytes=1000), pytest.raises(OutOfMemoryError, match="4000 bytes; need bytes that cuda:0"):
         Tensor.empty(spec([1000], device=HERE))
     assert HERE not in DEVICES.present() or DEVICES.driver(HERE).facts(HERE).name != "simulated cuda:0"
+
+
+def test_memory_of_a_circle_of_garbage_is_given_again(machine: SimulatedMachine) -> None:
+    pool = Pool()
+    for _ in range(3):
+        circle: list[object] = [Tensor.empty(spec([8], device=HERE), pool=pool)]
+        circle.append(circle)
+        del circle
+        gc.collect()
+        tensor = Tensor.empty(spec([8], device=HERE), pool=pool)
+        tensor.copy_from(np.ones(8))
+        np.testing.assert_array_equal(tensor.to(CPU).numpy(), np.ones(8))
+        del tensor
+    assert machine.driver.used(HERE) == 0
+
+
+def test_memory_outlives_its_pool(machine: SimulatedMachine) -> None:
+    pool = Pool()
+    tensor = Tensor.empty(spec([8], device=HERE), pool=pool)
+    del pool
+    gc.collect()
+    tensor.copy_from(np.ones(8))
+    np.testing.assert_array_equal(tensor.to(CPU).numpy(), np.ones(8))
+    del tensor
+    gc.collect()
+    assert machine.driver.used(HERE) == 0
+
+
+def test_memory_is_exchanged_by_dlpack(machine: SimulatedMachine) -> None:
+    tensor = Tensor.from_numpy(count(2, 3)).to(THERE)
+    assert tensor.__dlpack_device__() == (2, 1)
+    twin = from_dlpack(tensor)
+    assert (twin.spec, twin.address) == (tensor.spec, tensor.address)
+    column = from_dlpack(tensor.view(spec([2], device=THERE), 1, (3,)))
+    np.testing.assert_array_equal(column.to(CPU).numpy(), [1, 4])
+    del tensor
+    np.testing.assert_array_equal(twin.to(CPU).numpy(), count(2, 3))
+    del twin, column
+    gc.collect()
+    assert machine.driver.used(THERE) == 0
+    flags = Tensor.from_numpy(np.array([True, False])).to(HERE)
+    np.testing.assert_array_equal(from_dlpack(flags).to(CPU).numpy(), [True, False])
+
+
+def test_capsules_that_nobody_takes_let_go(machine: SimulatedMachine) -> None:
+    tensor = Tensor.from_numpy(count(4)).to(HERE)
+    capsule = tensor.__dlpack__(stream=-1)
+    del tensor
+    assert machine.driver.used(HERE) == 16
+    del capsule
+    assert machine.driver.used(HERE) == 0
+
+
+def test_who_cannot_read_a_device_is_refused(machine: SimulatedMachine) -> None:
+    tensor = Tensor.from_numpy(count(4)).to(HERE)
+    with pytest.raises(BufferError, match=r"Fix: x.cpu\(\)"):
+        np.from_dlpack(tensor)
+    np.testing.assert_array_equal(np.from_dlpack(tensor, device="cpu"), count(4))
+    with pytest.raises(BufferError, match="for device"):
+        tensor.__dlpack__(stream=-1, dl_device=(2, 1))

@@ -14,7 +14,7 @@ import pytest
 import nnc
 from nnc import nn
 from nnc.core.settings import SETTINGS
-from nnc.errors import ArgumentError, ShapeError, UsageError
+from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.nn.data import Batches, Examples
 
 X = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -172,8 +172,8 @@ def test_pytorch_s_words_for_frozen_layers_and_devices(net: Net) -> None:
     assert net.to("cpu") is net
     assert not net.requires_grad_(False).trainable_parameters()
     assert net.requires_grad_().trainable_parameters().keys() == PATHS
-    with pytest.raises(ArgumentError, match="to: got 'cuda'; need 'cpu'"):
-        net.to("cuda")
+    with pytest.raises(DeviceError, match="got cuda:999; need one of cpu:0"):
+        net.to("cuda:999")
 
 
 def test_a_function_is_applied_to_all_layers_from_below(net: Net) -> None:

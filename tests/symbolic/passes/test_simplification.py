@@ -8,6 +8,7 @@ from tests.symbolic.interpreter import interpret
 
 from nnc import ops
 from nnc.core.values.command import Command
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F16, F32, F64, TOLERANCE, DType
 from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
@@ -15,6 +16,7 @@ from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, CastAttrs, affine, exp
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
 from nnc.ops.movement.copy import contiguous
+from nnc.ops.movement.transfer import TO_DEVICE, TransferAttrs
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, backward, compile, faults, scope
@@ -58,6 +60,7 @@ BUILDERS = {
     "copy": lambda x: ops.exp(ops.contiguous(x)[1:3]),
     "stopped gradient": lambda x: ops.exp(ops.stop_gradient(x)),
     "copy of a result": lambda x: ops.contiguous(ops.exp(x)),
+    "transfer there and back": lambda x: ops.exp(apply(TO_DEVICE, TransferAttrs(CPU), x)),
     "bias": lambda x: ops.gemm(x, ops.transpose(x)) + ops.reduce_sum(x, 1),
     "log of softmax": lambda x: ops.log(ops.softmax(x)),
     "softmax into loss": lambda x: ops.categorical_cross_entropy(ops.softmax(x), ops.argmax(x, 1)),

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nnc.cli.files.onnx_model import ModelFile, Sizes, load, peer_session, random_feeds
-from nnc.cli.options import AsJson, BackendName, Threads
+from nnc.cli.options import AsJson, BackendName, DeviceName, Threads, placed
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
@@ -27,6 +27,7 @@ def bench(
     runs: Runs = 10,
     threads: Threads = None,
     backend: BackendName = "",
+    device: DeviceName = "",
     json: AsJson = False,
 ) -> int:
     """Measure an ONNX model on random inputs: the first answer, the median of further runs, and the arena.
@@ -38,7 +39,8 @@ def bench(
     if threads is not None:
         SETTINGS.threads = threads
     began = time.perf_counter()
-    loaded = load(model, size, backend)
+    with placed(device):
+        loaded = load(model, size, backend)
     feeds = random_feeds(loaded)
     loaded.run(feeds)
     facts: dict[str, Json] = {"first_answer_seconds": time.perf_counter() - began}

@@ -12,7 +12,7 @@ from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
 from nnc.cli.language.model_file import CacheKind, Context, is_language_file
 from nnc.cli.language.planning import plan_language
-from nnc.cli.options import AsJson, BackendName, bytes_of
+from nnc.cli.options import AsJson, BackendName, DeviceName, bytes_of, placed
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
 from nnc.core.precautions.replacement import check_writable
 from nnc.errors import UsageError
@@ -45,6 +45,7 @@ def plan(
     batch: Rows = 1,
     cache: CacheKind = "f32",
     backend: BackendName = "",
+    device: DeviceName = "",
     html: Html = None,
     json: AsJson = False,
 ) -> int:
@@ -64,7 +65,7 @@ def plan(
         return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
     if html is not None:
         check_writable(html)
-    with recorded_stages() as stages:
+    with placed(device), recorded_stages() as stages:
         loaded = load(model, size, backend)
         compiled = _training(model, loaded, limit, backend) if train else loaded.compiled()
     statement = compiled.memory() if train else loaded.memory()
@@ -91,9 +92,9 @@ def plan(
         for label in statement.peak_tensors:
             add_row(rows, f"at the peak: {label}", "")
         output().print(rows)
-        problem, placed = compiled.plan()
+        problem, drawn = compiled.plan()
         for memory in problem.memories:
-            print_map(problem, placed, memory)
+            print_map(problem, drawn, memory)
     if limit is not None and statement.arena > limit:
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
-from nnc.cli.options import AsJson, BackendName
+from nnc.cli.options import AsJson, BackendName, DeviceName, placed
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.precautions.reading import check_plain
 from nnc.errors import FormatError, UsageError
@@ -28,13 +28,15 @@ def run(
     size: Sizes = None,
     folder: Folder = None,
     backend: BackendName = "",
+    device: DeviceName = "",
     json: AsJson = False,
 ) -> int:
     """Run an ONNX model.
 
     nnc run model.onnx --input x=x.npy --output results
     """
-    loaded = load(model, size, backend)
+    with placed(device):
+        loaded = load(model, size, backend)
     feeds = {name: _array(path) for name, path in (named("--input", text) for text in input or ())}
     if random:
         feeds = random_feeds(loaded) | feeds

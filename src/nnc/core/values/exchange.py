@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.core.precautions.reading import MappedFile
+from nnc.core.values.dlpack import KINDS, taken
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
@@ -24,7 +25,7 @@ from nnc.errors import DTypeError, ShapeError
 class SupportsDLPack(Protocol):
     """What an array must offer to be exchanged."""
 
-    def __dlpack__(self) -> object:
+    def __dlpack__(self, *, stream: int | None = None) -> object:
         """A capsule over its memory."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -33,13 +34,16 @@ class SupportsDLPack(Protocol):
 
 @checked
 def from_dlpack(array: SupportsDLPack) -> Tensor:
-    """A tensor over `array`'s memory.
+    """A tensor over `array`'s memory, on its device; DeviceError where nnc has no driver for that.
 
     >>> source = np.arange(3, dtype=np.float32)
     >>> tensor = from_dlpack(source)
     >>> tensor.address == source.ctypes.data
     True
     """
+    kind, _ = array.__dlpack_device__()
+    if kind in KINDS:
+        return Tensor(*taken(array.__dlpack__(stream=-1)))
     try:
         return Tensor.from_numpy(np.from_dlpack(array))  # type: ignore[arg-type]  # NumPy's stub asks for more than it uses
     except (BufferError, RuntimeError) as error:

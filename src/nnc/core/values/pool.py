@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 
+from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_lock
-from nnc.core.values.device import CPU, Device
-from nnc.core.values.storage import ALIGNMENT, DeviceStorage, Storage, allocate_on
+from nnc.core.values.device import Device
+from nnc.core.values.storage import ALIGNMENT, Storage, allocate_on
 
 KEPT = 1 << 26
 
@@ -37,17 +38,22 @@ class _Lent:
         self.returned.append(self.piece)
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceMemoryPool:
+    """Memory of a device, whose driver has a pool of its own."""
+
+    device: Device
+
+    def allocate(self, nbytes: int, label: str = "") -> Storage:
+        """Memory, not initialized. OutOfMemoryError when the device has not that much."""
+        return allocate_on(self.device, nbytes, label)
+
+
 class Pool:
-    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back.
+    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back."""
 
-    Memory of other devices has pools of its own. All that is asked of a device happens in order, so a piece may be used
-    again while the last command on it is still to run.
-    """
-
-    def __init__(self, kept: int = KEPT, device: Device = CPU) -> None:
+    def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept
-        self.device = device
-        self._elsewhere: dict[Device, Pool] = {}
         self._lock = fork_safe_lock()
         self._returned: deque[Storage] = deque()
         self._pieces: dict[int, list[Storage]] = {}
@@ -69,13 +75,9 @@ class Pool:
             self._take_back()
             return self._lent
 
-    def of(self, device: Device) -> Pool:
-        """The pool for a device's memory: this one for its own."""
-        if device is CPU or device == self.device:
-            return self
-        if device not in self._elsewhere:
-            self._elsewhere.setdefault(device, Pool(self.kept, device))
-        return self._elsewhere[device]
+    def of(self, device: Device) -> Pool | DeviceMemoryPool:
+        """Where memory of a device comes from: of the host here."""
+        return self if device.is_host else DeviceMemoryPool(device)
 
     def allocate(self, nbytes: int, label: str = "") -> Storage:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
@@ -87,12 +89,9 @@ class Pool:
                 piece = self._fitting(size)
                 self._lent += 0 if piece is None else piece.nbytes
         if piece is None:
-            piece = allocate_on(self.device, size)
+            piece = Storage.allocate(size)
             with self._lock:
                 self._lent += piece.nbytes
-        if self.device is not CPU:
-            lent = _Lent(piece, nbytes, self._returned)
-            return DeviceStorage(self.device, lent, piece.address, nbytes, label)
         return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
 
     def _just_returned(self, size: int) -> Storage | None:

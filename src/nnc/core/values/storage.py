@@ -7,6 +7,7 @@ import gc
 import sys
 from collections.abc import Callable
 from typing import Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.recorder import PROFILER, Allocated, now
-from nnc.core.values.watch import WatchedMemory
 from nnc.errors import DeviceError, MemoryLimitError, OutOfMemoryError
 
 ALIGNMENT = 64
@@ -52,6 +52,27 @@ class Allocator:
 
 
 ALLOCATOR = Allocator()
+
+
+class WatchedMemory:
+    """The checksum (CRC-32) of bytes when they were last read, and at which reading another one was found."""
+
+    __slots__ = ("_seen", "changed")
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+        self.changed = -1
+
+    def read(self, content: Bytes, number: int) -> None:
+        """Note reading `number`; numbers grow."""
+        checksum = crc32(content.data)
+        if checksum != self._seen and self._seen is not None:
+            self.changed = number
+        self._seen = checksum
+
+    def is_as_read(self, content: Bytes, number: int) -> bool:
+        """Whether reading `number` found what is there now."""
+        return self.changed <= number and self._seen in (None, crc32(content.data))
 
 
 class Storage:

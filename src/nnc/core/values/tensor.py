@@ -12,6 +12,7 @@ from nnc.arguments import explained, frequent
 from nnc.classes import dataclass
 from nnc.core.values.conversion import check_values
 from nnc.core.values.device import CPU, Device
+from nnc.core.values.dlpack import HOST_NUMBER, NUMBERS, capsule_of
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
@@ -355,11 +356,27 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A DLPack capsule over the same memory; BufferError for element types that DLPack's NumPy side lacks."""
+        """A DLPack capsule over the same memory; BufferError for element types that DLPack's NumPy side lacks.
+
+        Of a device behind all that was queued there, for those who name a stream, as readers of such memory do
+        (-1: none of theirs waits); for the host (`dl_device=(1, 0)`) a copy.
+        """
+        if not self.spec.device.is_host:
+            if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+                if tuple(dl_device) != HOST_NUMBER or copy is False:
+                    raise BufferError(f"{self.spec} for device {dl_device}; need {self.__dlpack_device__()}")
+                return self.to(CPU).__dlpack__(max_version=max_version)
+            if stream is None:
+                # NumPy takes whatever it is given, and looks where it is only then.
+                raise BufferError(f"got {self.spec}; need a reader of such memory, which names a stream. Fix: x.cpu()")
+            given = self.clone() if copy else self
+            return capsule_of(given.spec, given.address, given.strides, given.storage)
         return self._array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[misc]  # the stub leaves bool and bfloat16 out
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (kind, number) of the device: (1, 0) is the CPU."""
+        if not self.spec.device.is_host:
+            return NUMBERS[self.spec.device.kind], self.spec.device.index
         kind, number = self._array.__dlpack_device__()
         return int(kind), int(number)
 

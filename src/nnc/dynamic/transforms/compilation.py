@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
+from nnc.core.running.device_context import present
 from nnc.core.running.inspectors import INSPECTORS
+from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
@@ -42,6 +43,7 @@ from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.transforms.batched import active_levels
+from nnc.dynamic.transforms.compile_options import PLAIN, CompileOptions
 from nnc.dynamic.transforms.named_sizes import NamedSizes, Sizes
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.transforms.recording import (
@@ -59,23 +61,12 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.symbolic import Compiled, MemoryStatement
 from nnc.symbolic import compile as compile_graph
-from nnc.symbolic.compiler import Arena, MovingProgram
+from nnc.symbolic.compiler import Arena, ArenaLimit, MovingProgram
 from nnc.symbolic.sharing.openings import Opening, Templates
 
 P = ParamSpec("P")
 R = TypeVar("R")
 KEPT_SIGNATURES = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """How programs are made: see `nnc.symbolic.compile`."""
-
-    backend: str = ""
-    memory_limit: int | None = None
-    autotune: TuneOptions | bool = False
-    deterministic: bool = False
-    sizes: Sizes | None = None
 
 
 class CompiledFunction(Generic[P, R]):
@@ -84,7 +75,7 @@ class CompiledFunction(Generic[P, R]):
     Copied and pickled like the function: by its name where it is the module's, else anew, with programs of its own.
     """
 
-    def __init__(self, function: Callable[P, R], options: CompileOptions = CompileOptions()) -> None:
+    def __init__(self, function: Callable[P, R], options: CompileOptions = PLAIN) -> None:
         checked_tuning("compile", options.autotune, options.deterministic)
         update_wrapper(self, function)
         self.function = function
@@ -105,8 +96,11 @@ class CompiledFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the program of this signature, which the first call makes."""
+        if self.options.device is not None:
+            args, kwargs = self.options.moved((args, kwargs))
         if INSPECTORS.eager or active_trace() is not None or active_levels():
-            return self.function(*args, **kwargs)
+            with self.options.place:
+                return self.function(*args, **kwargs)
         program, arrays = self._program(args, kwargs)
         draft = program.draft
         arrays.extend(draft.captured)
@@ -142,7 +136,7 @@ class CompiledFunction(Generic[P, R]):
         """The program for these arguments, or the only one, to be looked at."""
         programs = self._programs.values()
         if args or kwargs or not programs:
-            return self._program(args, kwargs)[0].compiled
+            return self._program(*self.options.moved((args, kwargs)))[0].compiled
         if len(programs) > 1:
             got, need = f"programs of {len(programs)} signatures", "arguments that say which"
             raise UsageError("compile", got=got, need=need, origin=caller_origin())
@@ -220,7 +214,8 @@ class CompiledFunction(Generic[P, R]):
         make, kind = partial(self._template, leaves, structure, names), (structure, tuple(kinds))
         draft = self._templates.draft(kind, shapes, make, named)
         if draft is None:
-            draft = record(self.function, leaves, structure, names, self.options.backend)
+            with self.options.place:
+                draft = record(self.function, leaves, structure, names, self.options.backend)
             self.recorded += 1
         pairs = zip(names, leaves, strict=True)
         shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
@@ -233,7 +228,8 @@ class CompiledFunction(Generic[P, R]):
     ) -> FunctionTemplate | None:
         """The function recorded with open sizes; None where it refuses them, whose code may be anybody's."""
         try:
-            draft = record(self.function, leaves, structure, names, self.options.backend, opening.shapes)
+            with self.options.place:
+                draft = record(self.function, leaves, structure, names, self.options.backend, opening.shapes)
         except Exception:  # what is wrong is told where sizes are plain
             return None
         template = FunctionTemplate.of(opening, draft)
@@ -305,37 +301,41 @@ def compile(
     function: None = None,
     *,
     backend: str = "",
-    memory_limit: int | None = None,
+    memory_limit: ArenaLimit | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
     sizes: Sizes | None = None,
+    device: AnyDevice | None = None,
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
 @overload
 def compile(
     function: Callable[P, R],
     *,
     backend: str = "",
-    memory_limit: int | None = None,
+    memory_limit: ArenaLimit | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
     sizes: Sizes | None = None,
+    device: AnyDevice | None = None,
 ) -> CompiledFunction[P, R]: ...
 @checked
 def compile(
     function: Callable[P, R] | None = None,
     *,
     backend: str = "",
-    memory_limit: int | None = None,
+    memory_limit: ArenaLimit | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
     sizes: Sizes | None = None,
+    device: AnyDevice | None = None,
 ) -> CompiledFunction[P, R] | Callable[[Callable[P, R]], CompiledFunction[P, R]]:
     """The function, compiled: each call runs one native program, which the first call of a signature records.
 
     The function gets traced values in the place of its arrays. It may use Python freely on what is static (shapes,
     numbers among the arguments), and must not branch on elements: `cond`, `while_loop` and `scan` do that in the
     program. With a `memory_limit`, in bytes, the arena of each program takes no more, or MemoryLimitError says what it
-    would take.
+    would take. With a `device` arguments go there, and so do arrays that the function makes; results stay there. Else
+    it runs where its arguments are.
 
     Axes open at the second size that comes. `sizes={"x": ("n", 64), "n": range(1, 513)}` opens the first axis of the
     argument x at once, for sizes from 1 to 512, and fixes the second one; None is an axis of any size. ShapeError for
@@ -348,7 +348,8 @@ def compile(
     Variable(f32[2], constant)
     [ 3. 12.]
     """
-    options = CompileOptions(backend, memory_limit, autotune, deterministic, sizes)
+    place = None if device is None else present(device_of(device))
+    options = CompileOptions(backend, memory_limit, autotune, deterministic, sizes, place)
     if function is None:
         return lambda given: CompiledFunction(given, options)
     return CompiledFunction(function, options)

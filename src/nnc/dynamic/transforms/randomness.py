@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from nnc.arguments import checked
+from nnc.core.values.device import Device, current_device
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -26,6 +27,7 @@ from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import SPREAD, active_trace, wrapped
 from nnc.dynamic.transforms.batched import VmapLevel, active_levels, operand_of
 from nnc.errors import AttributeValueError
+from nnc.ops.movement.transfer import to_device
 from nnc.ops.random import random
 
 # Counters of one seed.
@@ -118,8 +120,9 @@ def dropout(x: Any, rate: float = 0.5) -> Any:  # noqa: ANN401  # arrays and ope
     if level is not None:
         with level.left():
             return level.example(dropout(level.whole(x), rate))
-    counter, number = _draw()
-    return random.dropout(operand_of(x), counter, rate, seed=number)
+    operand = operand_of(x)
+    counter, number = _draw(operand.spec.device)
+    return random.dropout(operand, counter, rate, seed=number)
 
 
 @checked
@@ -133,7 +136,7 @@ def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtyp
     if level is not None:
         with level.left():
             return level.example(uniform((level.size, *check_shape(shape)), low, high, dtype))
-    counter, number = _draw()
+    counter, number = _draw(current_device())
     return random.random_uniform(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), low, high, seed=number)
 
 
@@ -148,7 +151,7 @@ def normal(shape: Iterable[int] = (), mean: float = 0.0, deviation: float = 1.0,
     if level is not None:
         with level.left():
             return level.example(normal((level.size, *check_shape(shape)), mean, deviation, dtype))
-    counter, number = _draw()
+    counter, number = _draw(current_device())
     return random.random_normal(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), mean, deviation, seed=number)
 
 
@@ -158,12 +161,13 @@ def _different() -> VmapLevel | None:
     return levels[-1] if levels and levels[-1].draws_differ else None
 
 
-def _draw() -> tuple[ArrayOperand, int]:
-    """A counter and a seed that no other draw has."""
+def _draw(device: Device) -> tuple[ArrayOperand, int]:
+    """A counter on a device and a seed that no other draw has."""
     trace, again = active_trace(), _AGAIN.get()
     if trace is not None:
-        return trace.draw()
+        counter, number = trace.draw()
+        return to_device(counter, device), number
     if again is None:
-        return default_graph().constant(next_counter()), 0
+        return default_graph().constant(next_counter(), device=device), 0
     again.draws += 1
-    return default_graph().constant(np.int64(again.counter)), again.draws
+    return default_graph().constant(np.int64(again.counter), device=device), again.draws

@@ -136,7 +136,7 @@ def load_checkpoint(
             for name, tensor in wanted.items():
                 tensor.copy_from(file.tensors[name].numpy())
             for tensor in forgotten:
-                tensor.numpy()[...] = 0
+                tensor.clear()
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
             model.sizes = position.sizes
             if model.loss_scale is not None:

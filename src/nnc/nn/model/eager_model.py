@@ -39,7 +39,7 @@ def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None
 
     def renew() -> None:
         for path, value in renewed.items():
-            model.statistics[path].copy_from(value.numpy())
+            model.statistics[path].copy_from(value.tensor)
 
     if renewed and all(isinstance(value, ArrayOperand) for value in renewed.values()):
         model.between_updates("dynamic_evaluate", renew)
@@ -73,7 +73,7 @@ def follow(model: ModelWeights, rule: ParameterRule, gradients: Mapping[str, Arr
 
     def renew() -> None:
         for path, leaf in holder.own.variables.items():
-            model.parameters[path].copy_from(leaf.numpy())
+            model.parameters[path].copy_from(leaf.tensor)
 
     model.between_updates("update", renew)
 

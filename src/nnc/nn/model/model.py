@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, Device, current_device, device_of
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.variable import Variable
@@ -44,6 +46,7 @@ from nnc.nn.training.training import Callback, History, Listener, Run, callbacks
 from nnc.nn.training.training_page import TrainingPage
 from nnc.parallel import Mesh
 from nnc.symbolic import SymbolicGraph
+from nnc.symbolic.compiler import ArenaLimit
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
 from nnc.symbolic.quantization_report import (
     LayerQuantization,
@@ -76,9 +79,9 @@ class Model(ModelUpdates, Answering):
 
     `passes` run on the graph of each step before it is planned (`nnc.symbolic.passes`).
 
-    With a `memory_limit`, in bytes, the arena of each step takes no more; `memory` tells what a step computes again
-    for that, and results are the same bit by bit. A step that cannot meet it so runs in the `allowed_precision` (bf16
-    or f16), where one is given; MemoryLimitError where that does not suffice either.
+    With a `memory_limit`, in bytes, of all arenas or by device, the arena of each step takes no more; `memory` tells
+    what a step computes again for that, and results are the same bit by bit. A step that cannot meet it so runs in the
+    `allowed_precision` (bf16 or f16), where one is given; MemoryLimitError where that does not suffice either.
 
     With `nan_guard` an update whose loss or gradients are not finite changes nothing and is a NotFiniteError; the arena
     holds a second buffer for parameters and states then.
@@ -89,6 +92,9 @@ class Model(ModelUpdates, Answering):
 
     With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
     they are fixed (`nnc.symbolic.compile`).
+
+    Parameters, states and programs are on the `device`, or where arrays are made (`nnc.device`); inputs and targets go
+    there, results come back. What the device has no kernel for runs on the host. `to(device)` moves them.
 
     With a `mesh` the model is one of many, on each rank of a launch: `fit` gives each its part of every batch, updates
     follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`).
@@ -104,13 +110,14 @@ class Model(ModelUpdates, Answering):
     clip_value = ModelOption[float | None]()
     nan_guard = ModelOption[bool]()
     loss_scale = ModelOption[LossScale | None]()
-    memory_limit = ModelOption[int | None]()
+    memory_limit = ModelOption[ArenaLimit | None]()
     allowed_precision = ModelOption[DType | None]()
     passes = ModelOption[tuple[Pass, ...]]()
     autotune = ModelOption[TuneOptions | bool]()
     deterministic = ModelOption[bool]()
     mesh = ModelOption[Mesh | None]()
     cache_type = ModelOption[CacheType]()
+    device = ModelOption[Device]()
 
     def __init__(
         self,
@@ -129,12 +136,13 @@ class Model(ModelUpdates, Answering):
         clip_value: Positive | None = None,
         nan_guard: bool = False,
         loss_scale: LossScale | None = None,
-        memory_limit: Size | None = None,
+        memory_limit: ArenaLimit | None = None,
         allowed_precision: DType | None = None,
         passes: Iterable[Pass] = DEFAULT,
         autotune: TuneOptions | bool = False,
         deterministic: bool = False,
         mesh: Mesh | None = None,
+        device: AnyDevice | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
         input_dtype = dtype if input_dtype is None else input_dtype
@@ -164,6 +172,7 @@ class Model(ModelUpdates, Answering):
             autotune=autotune,
             deterministic=deterministic,
             mesh=mesh,
+            device=current_device() if device is None else present(device_of(device)),
         )
         super().__init__(options)
         self.metrics: tuple[str | Metric, ...] = ()

@@ -25,7 +25,7 @@ from nnc.nn.state.layer_state import LayerState
 from nnc.ops.function import FunctionOperator
 
 # Losses are kept under one name, with their weights.
-LOSSES = ("loss", "loss_weights")
+LATER = ("loss", "loss_weights", "device")
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # Where functions may come from.
@@ -48,9 +48,12 @@ def save_model(path: Path | str, model: ModelWeights) -> None:
 
 
 def _options(model: type) -> tuple[str, ...]:
-    """What a model takes by name, and has by the same name; losses alone are kept under another."""
+    """What a model takes by name, and has by the same name; losses alone are kept under another.
+
+    The device is that of the machine that loads it.
+    """
     given = signature(model).parameters.items()
-    return tuple(name for name, parameter in given if parameter.kind is parameter.KEYWORD_ONLY and name not in LOSSES)
+    return tuple(name for name, parameter in given if parameter.kind is parameter.KEYWORD_ONLY and name not in LATER)
 
 
 def _parts(model: ModelWeights) -> dict[str, object]:

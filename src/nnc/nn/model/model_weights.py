@@ -13,8 +13,10 @@ from typing import Generic, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import explained_as
+from nnc.arguments import checked, explained_as
 from nnc.core.precautions.shield import Shield
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import I64
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import Shape, TensorSpec
@@ -72,7 +74,7 @@ class ModelWeights:
     def __init__(self, options: ModelOptions) -> None:
         self.options = options
         self.scaling = _first_scaling(options)
-        self._own = ModelTensors(options.seed, options.dtype)
+        self._own = ModelTensors(options.seed, options.dtype, options.device)
         self.outputs = self._explore()
         self._met: Met = {}
         self.updates = self.since = self.draws = self._summed = 0
@@ -127,6 +129,25 @@ class ModelWeights:
     def accept_interrupted_update(self) -> None:
         """Go on with the tensors as they are behind an update that broke off (InterruptedUpdateError)."""
         self._mark.underway = 0
+
+    @checked
+    def to(self, device: AnyDevice) -> Self:
+        """This model with its tensors on a device, states of the optimizer too; programs are made anew.
+
+        DeviceError, with the devices that are there, for one that is not; then nothing has moved.
+        """
+        target = present(device_of(device))
+
+        def move() -> None:
+            own = self._own.moved(target)
+            self.options = replace(self.options, device=target)
+            self._own = own
+            self._start()
+
+        if target != self.options.device:
+            with self._programs.making:
+                self.between_updates("to", move)
+        return self
 
     def between_updates(self, subject: str, work: Callable[[], R]) -> R:
         """`exclusively`; InterruptedUpdateError where the last update broke off while it wrote the tensors."""
@@ -245,7 +266,7 @@ class ModelWeights:
         """Copies of all parameters and statistics by path."""
 
         def copies() -> dict[str, NDArray[np.generic]]:
-            return {path: np.array(tensor.numpy()) for path, tensor in self.tensors().items()}
+            return {path: tensor.copied() for path, tensor in self.tensors().items()}
 
         return self.between_updates("state_dict", copies)
 
@@ -298,7 +319,7 @@ class ModelWeights:
         states = [other.state_dict() for other in others]
 
         def values(path: str, tensor: Tensor) -> NDArray[np.generic]:
-            return as_array(function(np.array(tensor.numpy()), *(state[path] for state in states)))
+            return as_array(function(tensor.copied(), *(state[path] for state in states)))
 
         def renew() -> None:
             tensors = self.parameters if parameters_only else self.tensors()

@@ -111,7 +111,7 @@ class ModelUpdates(ModelSteps):
             digest = hashlib.sha256()
             for path, tensor in self.tensors().items():
                 digest.update(path.encode())
-                digest.update(np.ascontiguousarray(tensor.numpy()).view(np.uint8).tobytes())
+                digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
             joined(ranks).agree("weights of Model", digest.digest())
         if kind not in self._agreed:
             options = self.options
@@ -154,7 +154,7 @@ class ModelUpdates(ModelSteps):
         def zero() -> None:
             self._summed = 0
             for tensor in self.gradients.values():
-                tensor.numpy()[...] = 0
+                tensor.clear()
 
         self.exclusively(zero)
 
@@ -162,7 +162,7 @@ class ModelUpdates(ModelSteps):
         """What passes without an update change: statistics, sums of gradients, the count of draws, the loss's scale."""
 
         def copies(tensors: Mapping[str, Tensor]) -> dict[str, NDArray[np.generic]]:
-            return {path: np.array(tensor.numpy()) for path, tensor in tensors.items()}
+            return {path: tensor.copied() for path, tensor in tensors.items()}
 
         def take() -> PassState:
             gradients = copies(self.gradients) if self._summed else {}

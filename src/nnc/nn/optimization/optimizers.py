@@ -437,8 +437,8 @@ def _zeros(parameter: ArrayOperand, spec: TensorSpec) -> ArrayOperand:
 
 
 def number_beside(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
-    """A scalar input of an optimizer's command beside this parameter."""
-    dtype = steering_dtype(parameter.dtype)
+    """A scalar input of an optimizer's command beside this parameter, on its device."""
+    spec = TensorSpec((), steering_dtype(parameter.dtype), device=parameter.device)
     if isinstance(value, ArrayOperand):
-        return value if value.dtype is dtype else value.astype(dtype)
-    return parameter.apply(Command(FILL, FillAttrs(float(value), TensorSpec((), dtype))), ())[0]
+        return value if value.spec == spec else value.to(spec.device, spec.dtype)
+    return parameter.apply(Command(FILL, FillAttrs(float(value), spec)), ())[0]

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F64
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
@@ -122,7 +123,7 @@ class StepOptimizer:
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Copies of the state; `rate` beside it where that is a number."""
-        values = {name: np.array(value.numpy()) for name, value in self.state.items()}
+        values = {name: value.tensor.copied() for name, value in self.state.items()}
         rate = _number_of(self.rule)
         return values if rate is None else values | {"rate": np.array(rate)}
 
@@ -141,7 +142,10 @@ class StepOptimizer:
                 raise FormatError("state", got=f"no {path}.{missing[0]}", need="the state of each parameter")
         if not given:
             own.optimizer_kinds.clear()
-        own.optimizer_state = {name: eager.tensor(value) for name, value in given.items()}
+        homes = {
+            name: variable.device for path, variable in trained.items() for name in given if name.startswith(f"{path}.")
+        }
+        own.optimizer_state = {name: eager.tensor(value, device=homes.get(name, CPU)) for name, value in given.items()}
         if rate is not None and _number_of(self.rule) is not None:
             self.lr = float(rate)
 

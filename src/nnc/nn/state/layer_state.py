@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
@@ -71,9 +73,10 @@ class OwnTensors:
         # Values that the first call will find, by path.
         self.pending: dict[str, NDArray[np.generic]] = {}
 
-    def mode(self) -> tuple[bool, bool, tuple[bool, ...]]:
+    def mode(self) -> tuple[bool, bool, tuple[tuple[bool, Device], ...]]:
         """What a compiled program depends on beside values."""
-        return self.training, self.frozen, tuple([value.place is None for value in self.variables.values()])
+        values = self.variables.values()
+        return self.training, self.frozen, tuple([(value.place is None, value.spec.device) for value in values])
 
 
 class HookHandle(Generic[H]):
@@ -163,7 +166,7 @@ class LayerState:
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
         """Copies of all parameters and statistics by path, as `Model.state_dict` names them."""
-        return {path: np.array(variable.numpy()) for path, variable in self._tensors().items()}
+        return {path: variable.tensor.copied() for path, variable in self._tensors().items()}
 
     def _tensors(self) -> dict[str, Variable]:
         return dict([*self.named_parameters(), *self.named_buffers()])
@@ -234,10 +237,21 @@ class LayerState:
         """`unfreeze()`, or with False `freeze()`: PyTorch's name for both."""
         return self.unfreeze() if requires_grad else self.freeze()
 
-    def to(self, device: str) -> Self:
-        """The layer: its tensors are on the CPU."""
-        if device != "cpu":
-            raise ArgumentError("to", got=f"{device!r}", need="'cpu'", fix="nn.Model(layer, shape, precision=…)")
+    def to(self, device: AnyDevice) -> Self:
+        """This layer with its tensors on a device, gradients and an optimizer's states too.
+
+        They stay the same variables. Tensors that the first call is yet to make will be where its input is.
+        """
+        target = present(device_of(device))
+        for layer in self.modules():
+            own = layer.own
+            # The count of updates stays on the host, which asks for it at each of them.
+            states = [state for name, state in own.optimizer_state.items() if name != "step"]
+            for variable in (*own.variables.values(), *own.statistics.values(), *states):
+                if variable.device != target:
+                    gradient = variable.grad
+                    variable.become(variable.detach().to(target))
+                    variable.grad = None if gradient is None else gradient.to(target)
         return self
 
     def apply(self, function: Callable[[Any], object]) -> Self:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F32, I64, dtype_of
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
@@ -67,7 +68,7 @@ class CopyOf:
 
     def __call__(self, generator: np.random.Generator, values: NDArray[np.generic]) -> None:
         """Write it."""
-        values[...] = self.variable.numpy()
+        values[...] = self.variable.tensor.copied()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,12 +119,14 @@ class _Call:
     def _made(self, parameter: ParameterSpec) -> Variable:
         if self._seed is None:
             self._seed = int(next_counter())
-        tensor = Tensor.empty(parameter.spec, "parameter")
+        device = parameter.spec.device
+        tensor = Tensor.empty(parameter.spec.on(CPU), "parameter")
         given = self.root.own.pending.pop(parameter.path, None)
         if given is None:
             parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
         else:
             tensor.copy_from(given)
+        tensor = tensor.to(device)
         return eager.tensor(tensor, share=True) if parameter.statistic else parameter_over(tensor)
 
     def renew(self, path: str, value: ArrayOperand) -> None:

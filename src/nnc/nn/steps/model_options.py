@@ -8,6 +8,7 @@ from typing import cast
 from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.concrete import TuneOptions
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import Shape, TensorSpec, check_shape
 from nnc.errors import ArityError, ShapeError, UsageError
@@ -20,6 +21,7 @@ from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.parallel import Mesh, RankGroup
+from nnc.symbolic.compiler import ArenaLimit
 from nnc.symbolic.passes import Pass
 
 
@@ -45,13 +47,14 @@ class ModelOptions:
     clip_value: float | None
     nan_guard: bool
     loss_scale: LossScale | None
-    memory_limit: int | None
+    memory_limit: ArenaLimit | None
     allowed_precision: DType | None
     passes: tuple[Pass, ...]
     autotune: TuneOptions | bool
     deterministic: bool
     mesh: Mesh | None = None
     cache_type: CacheType = "f32"
+    device: Device = CPU
 
     @property
     def guards_updates(self) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
@@ -26,8 +27,9 @@ class ModelTensors:
     Parameters and statistics are those of `specs` and start from `seed`; what training keeps starts from zero.
     """
 
-    def __init__(self, seed: int, dtype: DType) -> None:
+    def __init__(self, seed: int, dtype: DType, device: Device = CPU) -> None:
         self.specs: dict[str, ParameterSpec] = {}
+        self.device = device
         self._seed = seed
         self._steering = TensorSpec((), steering_dtype(dtype))
         self._groups: dict[str, dict[str, Tensor]] = {}
@@ -41,6 +43,17 @@ class ModelTensors:
         made = dict(self._groups)
         groups = {name: {path: tensor.clone() for path, tensor in group.items()} for name, group in made.items()}
         return self._with(groups)
+
+    def moved(self, device: Device) -> ModelTensors:
+        """The same values on a device; those that are there are the same tensors."""
+        made = dict(self._groups)
+        groups = {name: {path: tensor.to(device) for path, tensor in group.items()} for name, group in made.items()}
+        copied = self._with(groups)
+        copied.device = device
+        return copied
+
+    def _zeros(self, spec: TensorSpec) -> Tensor:
+        return Tensor.zeros(spec.on(self.device))
 
     def share(self) -> ModelTensors:
         """The same parameters and statistics; what training keeps is made anew."""
@@ -72,36 +85,36 @@ class ModelTensors:
     @property
     def draws(self) -> Tensor:
         """The counter that random layers draw by."""
-        return self._group(DRAWS, lambda: {DRAWS: Tensor.zeros(TensorSpec((), I64))})[DRAWS]
+        return self._group(DRAWS, lambda: {DRAWS: self._zeros(TensorSpec((), I64))})[DRAWS]
 
     @property
     def share_of_each(self) -> Tensor:
         """What sums over examples are multiplied with to be means."""
-        return self._group(SHARE, lambda: {SHARE: Tensor.zeros(self._steering)})[SHARE]
+        return self._group(SHARE, lambda: {SHARE: self._zeros(self._steering)})[SHARE]
 
     @property
     def loss_scale(self) -> Tensor:
         """What the loss is multiplied with."""
-        return self._group(SCALE, lambda: {SCALE: Tensor.zeros(self._steering)})[SCALE]
+        return self._group(SCALE, lambda: {SCALE: self._zeros(self._steering)})[SCALE]
 
     @property
     def part(self) -> Tensor:
         """Which part of the whole batch is ours, of several ranks."""
-        return self._group(PART, lambda: {PART: Tensor.zeros(self._steering)})[PART]
+        return self._group(PART, lambda: {PART: self._zeros(self._steering)})[PART]
 
     def states(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
         specs = self.state_specs(optimizer)
-        return self._group("states", lambda: {name: Tensor.zeros(spec) for name, spec in specs.items()})
+        return self._group("states", lambda: {name: self._zeros(spec) for name, spec in specs.items()})
 
     def scalars(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The numbers that steer the optimizer, by name."""
-        return self._group("scalars", lambda: {name: Tensor.zeros(self._steering) for name in optimizer.scalars(1)})
+        return self._group("scalars", lambda: {name: self._zeros(self._steering) for name in optimizer.scalars(1)})
 
     def gradients(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """Sums of the gradients that no update followed yet, by path."""
         paths = optimizers_of(optimizer, self.specs)
-        return self._group("gradients", lambda: {path: Tensor.zeros(self.specs[path].spec) for path in paths})
+        return self._group("gradients", lambda: {path: self._zeros(self.specs[path].spec) for path in paths})
 
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
@@ -125,6 +138,12 @@ class ModelTensors:
 
     def steer(self, draws: int, scale: float, optimizer: Optimizer, values: Mapping[str, float]) -> None:
         """Write the numbers that a training pass reads: how many there were, the loss's scale, the optimizer's own."""
+        if not self.device.is_host:
+            self.draws.copy_from(draws)
+            self.loss_scale.copy_from(scale)
+            for name, value in values.items():
+                self.scalars(optimizer)[name].copy_from(value)
+            return
         arrays = self._arrays
         if not arrays:
             tensors = {DRAWS: self.draws, SCALE: self.loss_scale, **self.scalars(optimizer)}
@@ -151,6 +170,6 @@ class ModelTensors:
 
     def _first(self, parameter: ParameterSpec) -> Tensor:
         # The memory first: there is a typed error when the machine has not that much.
-        tensor = Tensor.empty(parameter.spec, "parameter")
+        tensor = Tensor.empty(parameter.spec.on(CPU), "parameter")
         parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
-        return tensor
+        return tensor.to(self.device)

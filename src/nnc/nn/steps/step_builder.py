@@ -96,8 +96,8 @@ def _loss_and_score(
         return (), step.options.objective.build(outputs, targets)
     triples = tuple(zip(step.options.losses, outputs, targets, strict=True))
     shape = (key.batch, key.length) if key.length else (key.batch,)
-    real = step.graph.input(TensorSpec(shape, BOOL), "real")
-    share = step.graph.input(TensorSpec((), steering_dtype(step.options.dtype)), SHARE)
+    real = step.input(TensorSpec(shape, BOOL), "real")
+    share = step.input(TensorSpec((), steering_dtype(step.options.dtype)), SHARE)
     pairs = [
         _pointwise(loss).build_padded(output, target, *place)
         for (loss, output, target), place in zip(triples, _places(step, real, share, key), strict=True)

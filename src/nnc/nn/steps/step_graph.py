@@ -15,7 +15,7 @@ from nnc.nn.steps.padding import Built
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
-from nnc.symbolic.passes import Report, lower_precision, simplify
+from nnc.symbolic.passes import Pass, Report, lower_precision, simplify
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.templates import GraphTemplate
 
@@ -45,12 +45,16 @@ class StepGraph:
     ) -> StepGraph:
         """A graph of this name with parameters and statistics alone."""
         graph = SymbolicGraph(name)
-        given = {path: graph.input(row.spec, path) for path, row in specs.items()}
+        given = {path: graph.input(row.spec.on(options.device), path) for path, row in specs.items()}
         return cls(options, specs, graph, given, precision)
+
+    def input(self, spec: TensorSpec, name: str) -> Symbol:
+        """An input on the model's device."""
+        return self.graph.input(spec.on(self.options.device), name)
 
     def given_input(self, name: str, spec: TensorSpec) -> Symbol:
         """An input that a tensor of the model will be bound to."""
-        symbol = self.given[name] = self.graph.input(spec, name)
+        symbol = self.given[name] = self.input(spec, name)
         return symbol
 
     def steering_input(self, name: str) -> Symbol:
@@ -67,7 +71,7 @@ class StepGraph:
         names = ["input"] if len(inputs) == 1 else [f"input{number}" for number in range(len(inputs))]
         shapes = ((batch, *shape) for shape in self.options.shapes_at(length))
         specs = (replace(spec, shape=shape) for spec, shape in zip(inputs, shapes, strict=True))
-        return tuple(self.graph.input(spec, name) for spec, name in zip(specs, names, strict=True))
+        return tuple(self.input(spec, name) for spec, name in zip(specs, names, strict=True))
 
     def outputs(
         self, inputs: tuple[Symbol, ...], renewed: dict[str, Symbol] | None, *, differentiated: bool = False
@@ -93,7 +97,7 @@ class StepGraph:
     def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
         """What losses compare outputs with."""
         specs = self.options.objective.target_specs([output.spec for output in outputs], self.options.dtype)
-        return tuple(self.graph.input(spec, "target") for spec in specs)
+        return tuple(self.input(spec, "target") for spec in specs)
 
     def loss_scale(self) -> float | Symbol:
         """What the loss is multiplied with: an input where it changes from step to step."""
@@ -107,7 +111,9 @@ class StepGraph:
         if self.precision is not None:
             given = dict.fromkeys(self.given.values())
             lower_precision(self.graph, (*results, *carry), self.precision, given, backend)
-        reports = simplify(self.graph, (*results, *carry), self.options.passes, backend=backend)
+        passes = (*self.options.passes, *(() if self.options.device.is_host else (Pass.PLACEMENT,)))
+        kept = (*results, *carry, *(() if self.options.device.is_host else self.given.values()))
+        reports = simplify(self.graph, kept, passes, backend=backend)
         return StepDraft(self, ends, carry, reports)
 
     def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:

@@ -24,6 +24,7 @@ repeat/   what runs again
   cheap          the same of cheap execs alone, as a pass
   write          execs that run again, written into a copy of the graph
   budget         a limit on memory, met by the above
+  limits         limits of all arenas, and of each device
 check/    reads in a plan, and writes of a run in debug mode
 build     a planned graph as a concrete one
 compiled  what runs: tensors over one arena, a concrete graph
@@ -37,9 +38,11 @@ from nnc.symbolic.compiler.moving import MovingProgram
 from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
+from nnc.symbolic.compiler.repeat.limits import ArenaLimit
 
 __all__ = [
     "Arena",
+    "ArenaLimit",
     "Budget",
     "Compiled",
     "KnownOrders",

@@ -11,7 +11,8 @@ from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
-from nnc.errors import SymbolError, UsageError
+from nnc.errors import MemoryLimitError, SymbolError, UsageError
+from nnc.planning import proven_bytes
 from nnc.symbolic.compiler.check.writes import exec_text
 from nnc.symbolic.compiler.compiled import (
     Arena,
@@ -28,13 +29,14 @@ from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
-from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, MemoryStatement
+from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, DeviceBytes, MemoryStatement
 from nnc.symbolic.compiler.place.pipeline import TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import worker_scratch
-from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, checked_limit, within
+from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
+from nnc.symbolic.compiler.repeat.limits import ALL, ArenaLimit, Limits, counted, taken_of
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 from nnc.symbolic.verification import verify
@@ -51,7 +53,7 @@ def compile(
     carry: Mapping[Symbol, Symbol] | None = None,
     backend: str = "",
     streams: int = 1,
-    memory_limit: int | None = None,
+    memory_limit: ArenaLimit | None = None,
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
     orders: KnownOrders | None = None,
@@ -67,12 +69,12 @@ def compile(
     With several `streams` execs that do not depend on each other run side by side; what is alive at the same time on
     any of them shares no bytes. The statement says what that costs.
 
-    With a `memory_limit`, in bytes, the arena takes no more: where it must, execs run a second time instead of keeping
-    what they made, and results are the same bit by bit. `Compiled.budget` says how much work that is. MemoryLimitError
-    names the smallest limit that can be met, and what is alive at its peak. A counted loop with a gradient becomes a
-    chain of shorter ones, which run again instead of keeping what all iterations began with, and what runs inside of
-    loops and branches may run again there. Custom commands run once. Lower precision is another graph:
-    `lower_precision` makes it.
+    With a `memory_limit`, in bytes, of all arenas or by device (`{"cuda:0": "2GB"}`), the arena takes no more: where it
+    must, execs run a second time instead of keeping what they made, and results are the same bit by bit.
+    `Compiled.budget` says how much work that is. MemoryLimitError names the smallest limit that can be met, and what is
+    alive at its peak. A counted loop with a gradient becomes a chain of shorter ones, which run again instead of
+    keeping what all iterations began with, and what runs inside of loops and branches may run again there. Custom
+    commands run once. Lower precision is another graph: `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -83,19 +85,25 @@ def compile(
     """
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
-    limit = None if memory_limit is None else checked_limit(memory_limit)
+    limits = Limits.of(memory_limit)
     choices = KernelChoices(checked_tuning("compile", autotune, deterministic), deterministic)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
     compiled, compilation = _compile(graph, asked, orders=orders)
-    if limit is None or compiled.statement.arena <= limit:
+    kind = limits.exceeded(compiled.statement)
+    if kind is None:
         give_back_after(compiled.statement.arena + compiled.statement.bound)
         return compiled
 
     def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
-        return _compile(copy.graph, asked.moved(graph, copy), 0, capacity)[0]
+        made = _compile(copy.graph, asked.moved(graph, copy), 0, capacity if kind == ALL else None)[0]
+        if capacity is not None and (over := limits.exceeded(made.statement)) is not None:
+            got, need = f"an arena of {taken_of(made.statement, over)} bytes on {over}", f"at most {limits.most[over]}"
+            raise MemoryLimitError("plan", got=got, need=need)
+        return made
 
-    plans = Plans(compiled, compile_copy, _arena_bytes, _peak_lines)
-    met, copy, budget = within([compilation, *_others(graph, asked, compiled.planned)], limit, plans)
+    plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), _peak_lines)
+    compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned))]
+    met, copy, budget = within(compilations, limits.most[kind], plans)
     give_back_after(met.statement.arena + met.statement.bound)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
 
@@ -171,7 +179,8 @@ def _compile(
     bindings, arena = Bindings(bound, direct, copies, frozenset(written)), Arena(statement.arenas)
     bindings.check(graph)
     compiled = Compiled(planned, bindings, asked.choices, statement, arena, _inputs=planned.inputs())
-    return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes)
+    arenas = planned.layout.plan.arenas
+    return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes, arenas=arenas)
 
 
 def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Iterator[Compilation]:
@@ -180,10 +189,6 @@ def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Itera
     for value in (*recomputed_inside(planned), *chains):
         _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
         yield replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
-
-
-def _arena_bytes(compiled: Compiled) -> int:
-    return compiled.statement.arena
 
 
 def _peak_lines(compiled: Compiled) -> str:
@@ -232,7 +237,24 @@ def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryS
         copied_bytes_saved=sum(graph.tensors[part].spec.nbytes for part in lives.parts),
         program=EXEC_BYTES * planned.size(),
         scratch=scratch and scratch * SETTINGS.worker_count(),
+        devices=_device_bytes(planned, outside),
     )
+
+
+def _device_bytes(planned: PlannedGraph, outside: Collection[TensorKey]) -> dict[str, DeviceBytes]:
+    """The statement of each device."""
+    graph, lives, layout = planned.graph, planned.lives, planned.layout
+    own, homes = lives.blocks(), {root: str(graph.tensors[root].spec.device) for root in outside}
+    return {
+        memory: DeviceBytes(
+            layout.plan.arenas.get(memory, 0),
+            proven_bytes(layout.problem, layout.plan.witnesses[memory]) if memory in layout.plan.witnesses else 0,
+            sum(graph.tensors[root].spec.nbytes for root, home in homes.items() if home == memory),
+            sum(life.nbytes for life in own if life.outside and life.memory == memory),
+            sum(life.nbytes for life in own if life.upper > lives.steps and life.memory == memory),
+        )
+        for memory in sorted({*layout.plan.arenas, *homes.values()})
+    }
 
 
 def _peak_text(span: BlockSpan) -> str:

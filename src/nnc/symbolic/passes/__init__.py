@@ -13,6 +13,7 @@ from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common
+from nnc.symbolic.placement import is_on_host, place
 
 __all__ = [
     "DEFAULT",
@@ -27,8 +28,10 @@ __all__ = [
     "eliminate_common",
     "fuse",
     "hoist",
+    "is_on_host",
     "lower_precision",
     "part_batch",
+    "place",
     "bytes_beforehand",
     "precompute",
     "prune",

@@ -49,6 +49,7 @@ DEFAULT = (
     Pass.PLANES,
     Pass.PRUNING,
     Pass.GROUPS,
+    Pass.PLACEMENT,
 )
 
 

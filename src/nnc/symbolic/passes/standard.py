@@ -24,6 +24,7 @@ from nnc.symbolic.passes.planes import split_planes
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.passes.transfer import TRANSFERS
+from nnc.symbolic.placement import move_refused
 from nnc.symbolic.records import TensorKey
 from nnc.symbolic.rewrite import BACKEND, WANTED, Rule, rewrite
 
@@ -104,6 +105,7 @@ class Pass(Enum):
         "rematerialization", lambda graph, wanted: Counter(repeated=rematerialize(graph, wanted))
     )
     INVARIANTS = counting("loop invariants", lambda graph, wanted: Counter(hoisted=hoist(graph)))
+    PLACEMENT = serving("placement", move_refused)
     LOGITS = rewriting("losses from logits", LOGITS)
 
     def __reduce_ex__(self, protocol: object, /) -> tuple[Callable[[str], Pass], tuple[str]]:

@@ -1,8 +1,12 @@
-"""Data transfer: a copy goes, where its reader may read the source, or the source's writer may write in its place."""
+"""Data transfer: a copy goes, where its reader may read the source, or the source's writer may write in its place.
+
+So does a transfer to the device that the value is on, or has come from.
+"""
 
 from __future__ import annotations
 
 from nnc.ops.movement.copy import contiguous, stop_gradient
+from nnc.ops.movement.transfer import TO_DEVICE
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader
@@ -26,9 +30,20 @@ def _in_place_of_the_copy(match: Match) -> Replacement | None:
     return graph.apply(record.command, [None if key is None else graph.symbol(key) for key in record.inputs])
 
 
+def _where_it_is(match: Match) -> Replacement | None:
+    """A value on its own device, or one that came from there."""
+    x, device = match.input(0), match.command.attrs.device
+    if x.spec.device == device:
+        return (x,)
+    before = match.producer(0, TO_DEVICE)
+    source = None if before is None or before.inputs[0] is None else match.graph.symbol(before.inputs[0])
+    return (source,) if source is not None and source.spec.device == device else None
+
+
 TRANSFERS: tuple[Rule, ...] = (
     Rule("copy", contiguous, _source),
     Rule("copy of a result", contiguous, _in_place_of_the_copy),
+    Rule("transfer there and back", TO_DEVICE, _where_it_is),
     # Passes run behind differentiation.
     Rule("stopped gradient", stop_gradient, _source),
 )

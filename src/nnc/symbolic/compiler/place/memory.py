@@ -6,7 +6,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
+from nnc.arguments import checked
 from nnc.classes import dataclass
+from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
 from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
@@ -67,6 +69,26 @@ class ArenaLayout:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceBytes:
+    """What a program takes of the memory of one device: its arena, what no plan of this order is below, and tensors.
+
+    `bound` are those of the caller's, `inputs` and `outputs` those in the arena that come from outside and that are
+    there behind the run.
+    """
+
+    arena: int
+    lower_bound: int
+    bound: int
+    inputs: int
+    outputs: int
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the arena is as small as any plan of this order."""
+        return self.arena == self.lower_bound
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryStatement:
     """Bytes of a compiled graph, known before anything is allocated.
 
@@ -77,9 +99,9 @@ class MemoryStatement:
     no bytes: `one_stream` is the arena of the same order on one.
 
     `inputs` and `outputs` are those tensors in the arena that come from outside and that are there behind the run;
-    `arenas` are the parts of the arena by kind of memory. `copies_saved` are the inputs of concatenations that are
-    computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold most of the bytes at the peak,
-    largest first, with the lines that made them.
+    `arenas` are the parts of the arena by kind of memory, and `devices` more of each (`on`). `copies_saved` are the
+    inputs of concatenations that are computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold
+    most of the bytes at the peak, largest first, with the lines that made them.
 
     Beside what the plan says, `program` is about what the objects of the program take, code among them, and `scratch`
     what all workers keep for themselves, whatever program they run. `beside` is what who made the graph keeps besides,
@@ -104,6 +126,12 @@ class MemoryStatement:
     program: int = 0
     scratch: int = 0
     beside: int = 0
+    devices: Mapping[str, DeviceBytes] = field(default_factory=dict, hash=False)
+
+    @checked
+    def on(self, device: AnyDevice) -> DeviceBytes:
+        """The bytes on one device: zeros where the program has none there."""
+        return self.devices.get(str(device_of(device)), DeviceBytes(0, 0, 0, 0, 0))
 
     @property
     def process(self) -> int:
@@ -123,9 +151,15 @@ class MemoryStatement:
         return (
             f"arena {self.arena} B (lower bound {self.lower_bound} B, "
             f"without reuse {self.without_reuse} B, {share:.0%}), workspace {self.workspace} B, "
-            f"bound tensors {self.bound} B{self._price()}; "
+            f"bound tensors {self.bound} B{self._price()}{self._places()}; "
             f"peak at step {self.peak_step}: " + ", ".join(self.peak_tensors)
         )
+
+    def _places(self) -> str:
+        """The arenas, where there is one outside of host memory."""
+        if all(device_of(memory).is_host for memory in self.arenas):
+            return ""
+        return "; " + ", ".join(f"{memory}: {nbytes} B" for memory, nbytes in sorted(self.arenas.items()))
 
     def _price(self) -> str:
         """What running side by side costs."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from math import inf
 from time import perf_counter
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
+from nnc.core.byte_counts import bytes_in
 from nnc.core.settings import SETTINGS
 from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 from nnc.symbolic.compiler.order.choose import several_orders
@@ -73,6 +75,8 @@ class Compilation:
     copied: Mapping[TensorKey, TensorKey] | None = None
     again: int = 0
     extra: int = 0
+    # The parts of `arena` by kind of memory.
+    arenas: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,8 +129,10 @@ class Option:
         return copy
 
 
-def checked_limit(limit: int) -> int:
-    """The bytes of a limit; UsageError for what is no number of bytes."""
+def checked_limit(limit: int | str) -> int:
+    """The bytes of a limit, a number or a text as `2GB`; UsageError for what is no number of bytes."""
+    if isinstance(limit, str):
+        return bytes_in(limit)
     try:
         nbytes = operator.index(limit)
     except TypeError:
