@@ -9,7 +9,7 @@ from nnc.core.running.dispatch import Specs
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.errors import ShapeError, UsageError
+from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.rules import INPLACE
 
@@ -21,6 +21,10 @@ def check_places(subject: str, places: Sequence[Place]) -> tuple[Place, ...]:
     for place in places:
         if not isinstance(place, PLACES):
             raise UsageError(subject, got=type(place).__name__, need="tensors, multiviews or other places")
+        if isinstance(place, Tensor) and place.storage.device.space != place.spec.device.space:
+            raise DeviceError(
+                subject, got=f"{place.spec} in memory of {place.storage.device}", need="memory that it names"
+            )
     return tuple(places)
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.simulated_device import SimulatedMachine, simulated
 
 from nnc import ops
+from nnc.concrete import ConcreteGraph
 from nnc.core.settings import SETTINGS
+from nnc.core.values.command import Command
 from nnc.core.values.device import Device
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.tensor import Tensor
-from nnc.errors import DeviceError, MemoryLimitError, UsageError
+from nnc.errors import DeviceError, MemoryLimitError, ShapeError, UsageError
 from nnc.ops.movement.transfer import to_device
-from nnc.symbolic import Symbol, SymbolicGraph, compile
+from nnc.ops.rules import NoAttrs
+from nnc.symbolic import Symbol, SymbolicGraph, compile, faults
 from nnc.symbolic.compiler.repeat.limits import ArenaLimit
 from nnc.symbolic.gradient import backward
 
@@ -89,6 +93,41 @@ def test_a_limit_on_a_device_is_met_bit_by_bit(machine: SimulatedMachine, form: 
     np.testing.assert_array_equal(limited({x: X}, slope)[0], free({x: X}, slope)[0])
 
 
+def test_values_wait_on_the_host_where_that_is_cheaper(machine: SimulatedMachine) -> None:
+    graph, x, slope = chain("cuda")
+    free = compile(graph, [slope])
+    most = free.memory().arena * 6 // 10
+    limited = compile(graph, [slope], memory_limit={"cuda": most})
+    assert limited.memory().on("cuda").arena <= most
+    assert limited.budget is not None
+    assert limited.budget.offloaded > 0
+    assert f"{limited.budget.offloaded} B offloaded" in str(limited.budget)
+    want = free({x: X}, slope)[0]
+    machine.driver.counts.clear()
+    np.testing.assert_array_equal(limited({x: X}, slope)[0], want)
+    moves = limited.budget.offloaded // X.nbytes
+    assert (machine.driver.counts["upload"], machine.driver.counts["download"]) == (1 + moves, 1 + moves)
+    # All arenas together do not shrink by moving values from one to another.
+    with pytest.raises(MemoryLimitError):
+        compile(graph, [slope], memory_limit=most)
+
+
+def test_large_products_wait_and_small_ones_are_computed_again(machine: SimulatedMachine) -> None:
+    repeated = []
+    for size in (32, 4096):
+        graph = SymbolicGraph()
+        x = graph.input(spec((size, size), device="cuda"), "x")
+        h = x
+        for _ in range(8):
+            h = ops.gemm(ops.tanh(h), x)
+        (slope,) = backward(graph, [ops.reduce_sum(h)], [x])
+        most = compile(graph, [slope]).memory().arena * 8 // 10
+        budget = compile(graph, [slope], memory_limit={"cuda": most}).budget
+        assert budget is not None
+        repeated.append((budget.offloaded > 0, budget.repeated > 0))
+    assert repeated == [(False, True), (True, False)]
+
+
 def test_a_limit_of_another_device_asks_for_nothing(machine: SimulatedMachine) -> None:
     graph, _, slope = chain("cuda")
     assert compile(graph, [slope], memory_limit={"cuda:1": 0}).budget is None
@@ -116,3 +155,20 @@ def test_what_may_stand_for_what() -> None:
     assert TensorSpec((4,), device=HERE).on(HERE).fits(TensorSpec((4,), device=HERE))
     assert not TensorSpec((4,), device=HERE).fits(TensorSpec((4,), device=THERE))
     assert TensorSpec((4,), device=Device("cpu", 1)).fits(TensorSpec((4,)))
+
+
+def test_a_program_never_touches_memory_of_another_device(machine: SimulatedMachine) -> None:
+    graph, _, slope = chain("cuda", 2)
+    assert faults(graph) == ()
+    record = graph.tensors[slope.key]
+    graph.tensors.replace(slope.key, replace(record, spec=record.spec.on(THERE)))
+    assert any("cuda:1; inferred" in fault or "one device" in fault for fault in faults(graph))
+    host = Tensor.from_numpy(X)
+    wrong = Tensor(TensorSpec((32, 32), device=HERE), host.storage)
+    with pytest.raises(DeviceError, match=r"f32\[32, 32\]@cuda:0 in memory of cpu:0"):
+        ConcreteGraph().add(Command(ops.exp, NoAttrs()), [wrong], [Tensor.empty(wrong.spec)])
+    here, there = (Tensor.empty(TensorSpec((32, 32), device=device)) for device in (HERE, THERE))
+    with pytest.raises(DeviceError, match="need operands on one device"):
+        ConcreteGraph().add(Command(ops.add, NoAttrs()), [here, there], [Tensor.empty(here.spec)])
+    with pytest.raises(ShapeError, match="outputs .*cuda:1"):
+        ConcreteGraph().add(Command(ops.exp, NoAttrs()), [here], [there])

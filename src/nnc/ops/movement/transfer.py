@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.device import AnyDevice, Device, device_of
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.ops.batching import batched_alike
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.operand import T, apply_command
@@ -30,6 +33,14 @@ def _gradient(call: Applied[TransferAttrs], gradients: Gradients) -> Gradients:
     return (to_device(single(gradients), call.inputs[0].spec.device),)
 
 
+def _work(attrs: TransferAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
+    """What a device could compute meanwhile."""
+    return OPERATIONS_PER_BYTE * sum(spec.nbytes for spec in outputs)
+
+
+# An H200 copies 10 GB/s from the host and 8 to it, and multiplies some 10^12 numbers a second (f32, our kernels).
+OPERATIONS_PER_BYTE = 100
+
 TO_DEVICE = operator(
     "to_device",
     TransferAttrs,
@@ -38,6 +49,7 @@ TO_DEVICE = operator(
     gradient=_gradient,
     precision=FOLLOW,
     batched=batched_alike,
+    work=_work,
     example=Example(TransferAttrs(), (MATRIX,)),
     doc="y[i…] = x[i…] in row-major memory of a device",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
@@ -37,6 +38,7 @@ from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, ArenaLimit, Limits, counted, taken_of
+from nnc.symbolic.compiler.repeat.offload import offloaded
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 from nnc.symbolic.verification import verify
@@ -74,7 +76,8 @@ def compile(
     `Compiled.budget` says how much work that is. MemoryLimitError names the smallest limit that can be met, and what is
     alive at its peak. A counted loop with a gradient becomes a chain of shorter ones, which run again instead of
     keeping what all iterations began with, and what runs inside of loops and branches may run again there. Custom
-    commands run once. Lower precision is another graph: `lower_precision` makes it.
+    commands run once. Values of a device whose arena is limited may wait in host memory, where that costs less
+    (`Budget.offloaded`). Lower precision is another graph: `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -101,8 +104,8 @@ def compile(
             raise MemoryLimitError("plan", got=got, need=need)
         return made
 
-    plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), _peak_lines)
-    compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned))]
+    plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), partial(_peak_lines, kind=kind))
+    compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned, kind))]
     met, copy, budget = within(compilations, limits.most[kind], plans)
     give_back_after(met.statement.arena + met.statement.bound)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
@@ -183,18 +186,22 @@ def _compile(
     return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes, arenas=arenas)
 
 
-def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph) -> Iterator[Compilation]:
-    """Of copies of the graph: bodies compute values again, or loops with gradients are chains of shorter ones."""
+def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph, kind: str) -> Iterator[Compilation]:
+    """Of copies of the graph: bodies compute values again, loops with gradients are chains of shorter ones, or values
+    of a device wait on the host.
+    """
     chains = (InnerCopy(copy, 0, 0) for copy in checkpointed(graph, asked.roots(graph)))
-    for value in (*recomputed_inside(planned), *chains):
+    for value in (*recomputed_inside(planned), *chains, *offloaded(planned, kind)):
         _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
-        yield replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
+        compilation = replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
+        yield replace(compilation, offloaded=value.offloaded)
 
 
-def _peak_lines(compiled: Compiled) -> str:
-    """The largest tensors at the peak of the memory, each with the line of its making."""
+def _peak_lines(compiled: Compiled, kind: str) -> str:
+    """The largest tensors at the peak of a kind of memory, each with the line of its making."""
     layout = compiled.planned.layout
-    alive = (layout.spans[index] for index in layout.plan.witness.blocks)
+    witness = layout.plan.witnesses.get(kind, layout.plan.witness)
+    alive = (layout.spans[index] for index in witness.blocks)
     largest = sorted((span for span in alive if span.life.roots), key=lambda span: -span.life.nbytes)
     return ", ".join(f"{span.name} ({span.graph.tensors[span.life.roots[0]].origin})" for span in largest[:4])
 

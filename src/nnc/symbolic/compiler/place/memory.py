@@ -61,7 +61,11 @@ class ArenaLayout:
 
     def step(self) -> int:
         """The step of the peak."""
-        return bisect_right(self.starts, self.plan.witness.step) - 1 if self.starts else self.plan.witness.step
+        return self.step_of(self.plan.witness.step)
+
+    def step_of(self, moment: int) -> int:
+        """The step that is running at a moment."""
+        return bisect_right(self.starts, moment) - 1 if self.starts else moment
 
     def placed(self) -> tuple[tuple[LiveRange, int], ...]:
         """Each block with its offset from the beginning of the arena of its kind of memory."""

@@ -37,13 +37,15 @@ C = TypeVar("C")
 class Budget:
     """What a limit costs: execs that run again, and floating-point operations with them and without (`nnc.ops.work`).
 
-    `work_ratio` = (work + extra_work) / work.
+    `work_ratio` = (work + extra_work) / work. So many bytes of a device are `offloaded` to the host, which counts as
+    work too, by what their copies take.
     """
 
     limit: int
     work: int
     extra_work: int
     repeated: int
+    offloaded: int = 0
 
     @property
     def work_ratio(self) -> float:
@@ -51,7 +53,8 @@ class Budget:
         return (self.work + self.extra_work) / self.work if self.work else 1.0
 
     def __str__(self) -> str:
-        return f"limit {self.limit} B, {self.repeated} execs again, work × {self.work_ratio:.3f}"
+        moved = f", {self.offloaded} B offloaded" if self.offloaded else ""
+        return f"limit {self.limit} B, {self.repeated} execs again{moved}, work × {self.work_ratio:.3f}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +65,7 @@ class Compilation:
     Without repeats the plan takes `arena` bytes, on one stream. The execs `first` come before all others.
 
     Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it. So many
-    execs run `again` in bodies of the copy, which is `extra` work.
+    execs run `again` in bodies of the copy, which is `extra` work, as is what `offloaded` bytes take.
     """
 
     graph: SymbolicGraph
@@ -77,6 +80,7 @@ class Compilation:
     extra: int = 0
     # The parts of `arena` by kind of memory.
     arenas: Mapping[str, int] = field(default_factory=dict)
+    offloaded: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +118,8 @@ class Option:
     def budget(self, limit: int) -> Budget:
         """What a limit costs."""
         program, steps = self.numbered.program, self.point.steps
-        return Budget(
-            limit, sum(program.work) - self.of.extra, self.extra, self.of.again + len(steps) - len(program.work)
-        )
+        again = self.of.again + len(steps) - len(program.work)
+        return Budget(limit, sum(program.work) - self.of.extra, self.extra, again, self.of.offloaded)
 
     def written(self) -> Duplicate:
         """A copy of the graph that runs as the point says."""

@@ -26,11 +26,12 @@ SMALLEST_SHARE = 1 / 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InnerCopy:
-    """A copy of a graph in whose bodies so many execs run `again`, and the `extra` work of that."""
+    """A copy of a graph in whose bodies so many execs run `again`, the `extra` work of that, and bytes `offloaded`."""
 
     copy: Duplicate
     again: int
     extra: int
+    offloaded: int = 0
 
 
 def recomputed_inside(planned: PlannedGraph) -> Iterator[InnerCopy]:
