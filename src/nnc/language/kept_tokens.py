@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import I32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
@@ -141,7 +142,10 @@ class KeptTokens:
         count = len(self.tokens)
 
         def kept() -> dict[str, Tensor]:
-            return {name: Tensor.from_numpy(cache.numpy()[:1, :count]) for name, cache in self._caches.tensors.items()}
+            return {
+                name: Tensor.from_numpy(cache.to(CPU).numpy()[:1, :count])
+                for name, cache in self._caches.tensors.items()
+            }
 
         tensors = self._model.exclusively(kept)
         tensors[TOKENS] = Tensor.from_numpy(np.array(self.tokens, np.int32))
@@ -167,7 +171,10 @@ class KeptTokens:
         def put() -> None:
             self._caches.reach = max(self._caches.reach, count)
             for name, cache in self._caches.tensors.items():
-                cache.numpy()[:1, :count] = file.tensors[name].numpy()
+                values = cache.to(CPU)
+                values.numpy()[:1, :count] = file.tensors[name].numpy()
+                if values is not cache:
+                    cache.copy_from(values)
 
         self._model.exclusively(put)
         self.tokens = [int(token) for token in tokens.numpy()]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Seed, checked, shown
+from nnc.core.values.device import CPU
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
@@ -77,8 +78,7 @@ class CachedReader:
 
         def move() -> None:
             for cache in self._caches.tensors.values():
-                array = cache.numpy()
-                array[...] = array[order]
+                cache.copy_from(cache.to(CPU).numpy()[order])
 
         self._model.exclusively(move)
         self._ends = self._ends[order]

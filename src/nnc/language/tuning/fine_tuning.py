@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nnc.arguments import checked, explained
 from nnc.core.precautions.replacement import check_writable
 from nnc.core.precautions.resident import resident_bytes
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import I32
 from nnc.errors import FormatError, InterruptedUpdateError, MemoryLimitError, UsageError
 from nnc.language.architectures import open_files
@@ -274,7 +275,7 @@ class FineTuning:
         model = self.model
 
         def copies() -> dict[str, NDArray[np.float32]]:
-            return {path: np.array(tensor.numpy()) for path, tensor in model.parameters.items()}
+            return {path: np.array(tensor.to(CPU).numpy()) for path, tensor in model.parameters.items()}
 
         return model.between_updates("finetune", copies)
 

@@ -27,5 +27,8 @@ class GenerationCaches:
     def clear(self) -> None:
         """Zeros again: nothing of one text reaches another, not even what is no number."""
         for tensor in self.tensors.values():
-            tensor.numpy()[:, : self.reach] = 0
+            if tensor.spec.device.is_host:
+                tensor.numpy()[:, : self.reach] = 0
+            else:
+                tensor.clear()
         self.reach = 0

@@ -52,10 +52,10 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
     Inputs are tokens[batch, length], their positions, and ends[batch], which of them is the last one. With `outputs`
     the scores are those behind each token.
     """
-    batch, steps, graph = key.batch, key.length, step.graph
+    batch, steps = key.batch, key.length
     carry: dict[Symbol, Symbol] = {}
     tokens, positions = _tokens(step, batch, steps)
-    ends = graph.input(TensorSpec((batch,), I32), "ends")
+    ends = step.input(TensorSpec((batch,), I32), "ends")
 
     def extend(path: str, value: Symbol) -> Symbol:
         name = f"{CACHE}{path}"
@@ -86,7 +86,7 @@ def trace_generation(options: ModelOptions, specs: Mapping[str, ParameterSpec], 
     tokens, positions = _tokens(step, 2, steps)
 
     def extend(path: str, value: Symbol) -> Symbol:
-        return step.graph.input(replace(value.spec, shape=(2, TRACED_CAPACITY, *value.shape[2:])), path)
+        return step.input(replace(value.spec, shape=(2, TRACED_CAPACITY, *value.shape[2:])), path)
 
     def attend(path: str, q: Symbol, k: Symbol, v: Symbol, form: AttentionForm) -> Symbol:
         k, v = extend(f"{path}.key", k), extend(f"{path}.value", v)
@@ -98,7 +98,7 @@ def trace_generation(options: ModelOptions, specs: Mapping[str, ParameterSpec], 
 def _tokens(step: StepGraph, batch: int, steps: int) -> tuple[Symbol, Symbol]:
     """Tokens of each row, and their positions in it."""
     spec = replace(step.options.inputs[0], shape=(batch, steps))
-    return step.graph.input(spec, "tokens"), step.graph.input(replace(spec, dtype=I32), "positions")
+    return step.input(spec, "tokens"), step.input(replace(spec, dtype=I32), "positions")
 
 
 def _scores(step: StepGraph, tokens: Symbol, cache: StepCache[Symbol]) -> tuple[Symbol, ...]:
