@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.conformance.cases import CASES
 
 import nnc
 from nnc.core.values.device import CPU, Device
@@ -25,6 +26,13 @@ def test_results_lie_where_the_operands_lie(op: nnc.graph.Op) -> None:
     results = infer(op, example.attrs, there)
     assert [given.on(CPU) for given in results] == [*infer(op, example.attrs, example.inputs)]
     assert {given.device for given in results} == ({CUDA} if any(there) else {CPU})
+
+
+def test_rules_do_not_compare_operands_with_specs_of_the_host() -> None:
+    for case in (each for each in CASES if each.op is not TO_DEVICE):
+        specs = case.specs(case.dtypes[0])
+        there = infer(case.op, case.attrs, tuple(None if given is None else given.on(CUDA) for given in specs))
+        assert [given.on(CPU) for given in there] == [*infer(case.op, case.attrs, specs)], str(case)
 
 
 def test_operands_of_two_devices_are_refused() -> None:

@@ -64,7 +64,7 @@ def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
         raise ShapeError(
             "cached_attention", got=shown, need=f"q's heads ({q.shape[2]}) divisible by k's ({k.shape[2]})"
         )
-    wanted = TensorSpec(k.shape[:3], q.dtype)
+    wanted = TensorSpec(k.shape[:3], q.dtype, k.layout, k.device)
     if any((each is not None) != (k.dtype is I8) or (each is not None and each != wanted) for each in scales):
         got = f"{shown}, scales {', '.join('none' if each is None else str(each) for each in scales)}"
         raise ShapeError("cached_attention", got=got, need=f"scales {wanted} of k and v in i8, and of no others")
