@@ -154,7 +154,7 @@ def test_what_cannot_be_met_names_the_smallest_limit_that_can() -> None:
         compile(graph, outputs, memory_limit=smallest - 64)
 
 
-@pytest.mark.parametrize("limit", [-1, 1e6, True, "1 GB"])
+@pytest.mark.parametrize("limit", [-1, 1e6, True, "1 GBit"])
 def test_a_limit_is_a_number_of_bytes(limit: Any) -> None:
     graph = SymbolicGraph()
     x = graph.input(spec((4, 4), "f32"), "x")

@@ -135,7 +135,11 @@ class Option:
 def checked_limit(limit: int | str) -> int:
     """The bytes of a limit, a number or a text as `2GB`; UsageError for what is no number of bytes."""
     if isinstance(limit, str):
-        return bytes_in(limit)
+        try:
+            return bytes_in(limit)
+        except UsageError:
+            need = "bytes, an integer ≥ 0 or a text as 1.5GiB"
+            raise UsageError("memory_limit", got=repr(limit), need=need) from None
     try:
         nbytes = operator.index(limit)
     except TypeError:
