@@ -111,7 +111,7 @@ def converted_tensors(files: ModelFiles) -> dict[str, ConvertedTensor]:
     row, source = ARCHITECTURES[files.architecture.name], files.tensors.source
     grouped: dict[str, list[tuple[StoredPart, str]]] = {}
     for path, piece in files.tensors.pieces.items():
-        grouped.setdefault(_name(files, path, piece), []).append((piece, path))
+        grouped.setdefault(gguf_name(files, path, piece), []).append((piece, path))
     tensors: dict[str, ConvertedTensor] = {}
     for name, parts in grouped.items():
         shape = source.shapes[parts[0][0].name]
@@ -130,7 +130,8 @@ def converted_tensors(files: ModelFiles) -> dict[str, ConvertedTensor]:
     return tensors
 
 
-def _name(files: ModelFiles, path: str, piece: StoredPart) -> str:
+def gguf_name(files: ModelFiles, path: str, piece: StoredPart) -> str:
+    """What the tensor that holds one of ours is called in a GGUF file."""
     rows = [row for row in files.architecture.gguf if row.parts in (piece.parts, EXPERTS)]
     return stored_name(rows, path)[0]
 

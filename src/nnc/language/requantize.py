@@ -21,7 +21,8 @@ from nnc.errors import UsageError
 from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.architectures.block_formats import format_for
 from nnc.language.architectures.weight_sources import PLAIN, GgufSource
-from nnc.language.folder_conversion import converted_tensors, gguf_metadata
+from nnc.language.calibration import importance_of
+from nnc.language.folder_conversion import converted_tensors, gguf_metadata, gguf_name
 from nnc.language.gguf import MetadataValue, TensorRow, TensorSource, ValueKind, read_gguf, write_gguf
 from nnc.language.gguf.file_format import Plain
 
@@ -34,6 +35,7 @@ FILE_TYPES: Mapping[str, int] = MappingProxyType(
         "q5_k": 17, "q6_k": 18,
     }
 )  # fmt: skip
+ROUTER = "ffn_gate_inp"
 _PART = 1 << 24
 
 
@@ -58,67 +60,92 @@ class Requantized:
 
 
 @checked
-def quantize(path: Path | str, to: str, output: Path | str) -> Requantized:
+def quantize(
+    path: Path | str, to: str, output: Path | str, *, calibration: Path | str | None = None, backend: str = ""
+) -> Requantized:
     """Write a GGUF file with its matrices in the format `to`; vectors, metadata and tokenizer stay as they are.
 
     The folder of a model becomes a GGUF file with its tokenizer. Rows that are no whole blocks of the format have one
-    of blocks of 32, tables of tokens and heads one of 6 or 8 bits.
+    of blocks of 32, tables of tokens and heads one of 6 or 8 bits. With `calibration`, texts as `FineTuning` has them,
+    squared errors of weights count by what they are multiplied with when the model reads these texts.
     """
     if to not in FILE_TYPES:
         raise UsageError("quantize", got=f"to {to!r}", need=f"one of {', '.join(FILE_TYPES)}")
     place, report = Path(path), Requantized()
+    weighed = {} if calibration is None else _importance(open_files(place), calibration, backend)
     if place.suffix == ".gguf":
         file = read_gguf(place)
         source = GgufSource(file)
         metadata: Mapping[str, MetadataValue | Plain] = file.metadata
-        sources = [_source(source, row, _format_of(row, to), report) for row in file.tensors.values()]
+        sources = [
+            _source(source, row, _format_of(row, to), report, weighed.get(row.name)) for row in file.tensors.values()
+        ]
     else:
         files = open_files(place)
-        metadata, sources = gguf_metadata(files), _of_folder(files, to, report)
+        metadata, sources = gguf_metadata(files), _of_folder(files, to, report, weighed)
     kind = MetadataValue(ValueKind.U32, FILE_TYPES[to])
     write_gguf(output, {**metadata, "general.file_type": kind}, sources)
     report.nbytes = Path(output).stat().st_size
     return report
 
 
-def _of_folder(files: ModelFiles, to: str, report: Requantized) -> list[TensorSource]:
+def _importance(files: ModelFiles, texts: Path | str, backend: str) -> dict[str, Weights]:
+    """The importance of the inputs of each matrix by its name in the file; of several that lie in one, the mean."""
+    held: dict[str, list[NDArray[np.float64]]] = {}
+    importance = importance_of(files, texts, backend=backend)
+    for path, piece in files.tensors.pieces.items():
+        own = importance.get(path.removesuffix(".weight"))
+        if own is not None and path.endswith(".weight"):
+            name = piece.name if files.gguf is not None else gguf_name(files, path, piece)
+            held.setdefault(name, []).append(own)
+    return {name: np.mean(rows, axis=0) for name, rows in held.items()}
+
+
+def _of_folder(files: ModelFiles, to: str, report: Requantized, weighed: Mapping[str, Weights]) -> list[TensorSource]:
     """The tensors of a folder; vectors, routers and learned places in f32."""
     sources = []
     for name, (shape, read) in converted_tensors(files).items():
-        plain = len(shape) < 2 or name.startswith("position_embd") or "ffn_gate_inp" in name
+        plain = len(shape) < 2 or name.startswith("position_embd") or ROUTER in name
         form = "f32" if plain else format_for(to, shape[-1], table=name in TABLES)
         report.formats[form] += 1
-        sources.append(TensorSource(name, shape, form, partial(_encoded, read, form, report)))
+        sources.append(TensorSource(name, shape, form, partial(_encoded, read, form, report, weighed.get(name))))
     return sources
 
 
-def _encoded(read: Callable[[], NDArray[np.float32]], to: str, report: Requantized) -> NDArray[np.uint8]:
+def _encoded(
+    read: Callable[[], NDArray[np.float32]], to: str, report: Requantized, importance: Weights | None
+) -> NDArray[np.uint8]:
     values = read()
     rows = values.reshape(-1, values.shape[-1])
-    write, back = _ways(to)
+    write, back = _ways(to, importance)
     data = write(rows)
     report.measure(rows, back(data))
     return data
 
 
 def _format_of(row: TensorRow, to: str) -> str:
-    if len(row.shape) < 2:
+    # Routers of experts are small, and what they choose is all or nothing.
+    if len(row.shape) < 2 or ROUTER in row.name:
         return row.kind.name
     return format_for(to, row.shape[-1], table=row.name in TABLES)
 
 
-def _source(source: GgufSource, row: TensorRow, to: str, report: Requantized) -> TensorSource:
+def _source(
+    source: GgufSource, row: TensorRow, to: str, report: Requantized, importance: Weights | None
+) -> TensorSource:
     report.formats[to] += 1
     if to == row.kind.name:
         return TensorSource(row.name, row.shape, to, lambda: source.file.bytes(row.name))
-    return TensorSource(row.name, row.shape, to, lambda: _converted(source, row, to, report))
+    return TensorSource(row.name, row.shape, to, partial(_converted, source, row, to, report, importance))
 
 
-def _converted(source: GgufSource, row: TensorRow, to: str, report: Requantized) -> NDArray[np.uint8]:
+def _converted(
+    source: GgufSource, row: TensorRow, to: str, report: Requantized, importance: Weights | None
+) -> NDArray[np.uint8]:
     """The rows in another format, some at a time."""
     data = source.file.bytes(row.name)
     step, parts = max(_PART // row.shape[-1], 1), []
-    write, read = _ways(to)
+    write, read = _ways(to, importance)
     for start in range(0, len(data), step):
         values = source.values(row.name, data[start : start + step])
         parts.append(write(values))
@@ -126,6 +153,8 @@ def _converted(source: GgufSource, row: TensorRow, to: str, report: Requantized)
     return np.concatenate(parts)
 
 
+# Of the inputs of a matrix.
+Weights = NDArray[np.float64]
 Write = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
 Read = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
@@ -135,9 +164,9 @@ def block_writer(to: str) -> Write:
     return _ways(to)[0]
 
 
-def _ways(to: str) -> tuple[Write, Read]:
+def _ways(to: str, importance: Weights | None = None) -> tuple[Write, Read]:
     if to in FORMATS:
-        return lambda values: blocks.quantize(values, to), lambda data: blocks.dequantize(data, to)
+        return lambda values: blocks.quantize(values, to, importance), lambda data: blocks.dequantize(data, to)
     dtype = PLAIN[to]
     return (
         lambda values: np.ascontiguousarray(values, dtype).view(np.uint8),
