@@ -59,6 +59,9 @@ NORM = [real(24), real(24)]
 QKV = [real(24, 72) * 0.3, real(72)]
 BYTES = [whole(np.uint8, 4, 20), whole(np.int8, 20, 6)]
 FEW = whole(np.uint8, 6, 3, 8)
+# Scales that f16 holds, and such that it holds their products with zeros too.
+HALVES = np.abs(real(12)).astype(np.float16).astype(np.float32)
+ROUND = (2.0 ** -RANDOM.integers(1, 5, 12)).astype(np.float32)
 
 # Operator, operands, attributes; of results of bytes one step may be between ours and theirs, which multiply by scales
 # that they put together first.
@@ -171,6 +174,22 @@ PLAIN: dict[str, tuple[str, Arrays, dict[str, Any]]] = {
         "MatMulNBits", [real(3, 45), FEW, np.abs(real(18))],
         {"K": 45, "N": 6, "bits": 4, "block_size": 16, "fixed": 1},
     ),
+    "MatMulNBits kept in blocks": (
+        "MatMulNBits", [real(3, 64), whole(np.uint8, 6, 2, 16), HALVES],
+        {"K": 64, "N": 6, "bits": 4, "block_size": 32, "fixed": 1},
+    ),
+    "MatMulNBits kept in blocks of 64 with a bias": (
+        "MatMulNBits", [real(2, 9, 128), whole(np.uint8, 6, 2, 32), HALVES, None, None, real(6)],
+        {"K": 128, "N": 6, "bits": 4, "block_size": 64, "fixed": 1},
+    ),
+    "MatMulNBits kept in blocks with zeros": (
+        "MatMulNBits", [real(3, 64), whole(np.uint8, 6, 2, 16), ROUND, whole(np.uint8, 6)],
+        {"K": 64, "N": 6, "bits": 4, "block_size": 32, "fixed": 1},
+    ),
+    "MatMulNBits kept in blocks of 8 bits": (
+        "MatMulNBits", [real(3, 64), whole(np.uint8, 6, 2, 32), HALVES],
+        {"K": 64, "N": 6, "bits": 8, "block_size": 32, "fixed": 1},
+    ),
     "MatMulNBits with zeros": (
         "MatMulNBits", [real(3, 45), FEW, np.abs(real(18)), whole(np.uint8, 12)],
         {"K": 45, "N": 6, "bits": 4, "block_size": 16, "fixed": 1},
@@ -236,3 +255,11 @@ def test_no_examples_have_results_of_no_examples() -> None:
         model = made(operator, given, **attributes)
         feeds = {one.name: given[int(one.name[1:])] for one in model.graph.input}
         assert np.asarray(load(model).run(feeds)["y0"]).size == 0
+
+
+@pytest.mark.parametrize("name", [*(name for name in PLAIN if name.startswith("MatMulNBits"))])
+def test_weights_of_few_bits_stay_in_blocks_where_these_say_the_same(name: str) -> None:
+    operator, given, attributes = PLAIN[name]
+    graph, *_ = load(made(operator, given, **attributes), backend="reference").graph()
+    operators = {graph.execs[key].command.op.name for key in graph.execs.toposort()}
+    assert ("block_product" in operators) is ("kept in blocks" in name)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc import ops
 from nnc.core.values.dtype import F32, I32
@@ -17,6 +19,7 @@ from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.products import conv, gemm, matmul
 from nnc.onnx.rows.normalization.normalization import rms_norm
 
+Rows = NDArray[np.uint8]
 DOMAIN = "com.microsoft"
 # Added to scores that are masked, where the node does not say; and to those of later places.
 MASKED, LATER = -10000.0, float(np.finfo(np.float32).min)
@@ -260,6 +263,12 @@ def _few_bits(call: NodeCall) -> Results:
     if bits not in (2, 4, 8) or call.maybe(4) is not None:
         raise call.refuse(f"{bits} bits" if bits not in (2, 4, 8) else "an order of columns")
     blocks, zero, bias = -(-inner // block), call.maybe(3), call.maybe(5)
+    kept = _kept_blocks(call, bits, inner, columns, block)
+    if kept is not None and a.spec.dtype is F32:
+        form, rows = kept
+        flat = a if a.spec.rank > 1 else ops.reshape(a, (1, *a.shape))
+        y = ops.block_product(flat, call.constant(rows), bias, format=form)
+        return y if a.spec.rank > 1 else ops.reshape(y, y.shape[1:])
     scale = ops.reshape(ops.cast(call[2], F32), (columns, blocks, 1))
     values = ops.reshape(_unpacked(packed, bits), (columns, blocks, block))
     if zero is None:
@@ -272,6 +281,46 @@ def _few_bits(call: NodeCall) -> Results:
     b = ops.reshape(ops.dequantize(values, scale, shift), (columns, blocks * block))
     b = ops.cast(ops.slice_axis(b, 1, 0, inner), a.spec.dtype)
     return matmul(a, ops.transpose(b, (1, 0))) if bias is None else matmul(a, ops.transpose(b, (1, 0))) + bias
+
+
+def _kept_blocks(call: NodeCall, bits: int, inner: int, columns: int, block: int) -> tuple[str, Rows] | None:
+    """Format and rows of the weights as blocks of 32; None where some value of theirs would be another one.
+
+    So it is for blocks that no 32 weights fill, and for scales, or zeros times scales, that f16 does not hold.
+    """
+    known = [call.known[place] if place < len(call) else None for place in (1, 2, 3)]
+    packed, scale, zero = known
+    absent = zero is None and call.maybe(3) is not None
+    if packed is None or scale is None or absent or bits not in (4, 8) or block % 32 or inner % 32:
+        return None
+    numbers = _numbers(packed, bits).reshape(columns, -1)[:, :inner].reshape(columns, -1, 32)
+    blocks = -(-inner // block)
+    middle = np.full((columns, blocks), 1 << bits - 1) if zero is None else _numbers(zero.reshape(columns, -1), bits)
+    spread = np.repeat(scale.reshape(columns, blocks).astype(np.float32), block // 32, 1)[:, : inner // 32]
+    shift = np.repeat(middle[:, :blocks].astype(np.float32), block // 32, 1)[:, : inner // 32]
+    even = bool((shift == 1 << bits - 1).all())
+    least = spread * -shift
+    if not _held_by_f16(spread) or not (even or (bits == 4 and _held_by_f16(least))):
+        return None
+    heads = [spread] if even else [spread, least]
+    # q8_0 has bytes with a sign: 128 less than these, so with the highest bit turned.
+    body = numbers ^ np.uint8(128) if bits == 8 else numbers[..., :16] | numbers[..., 16:] << 4
+    parts = [head.astype("<f2")[..., None].view(np.uint8) for head in heads]
+    form = "q8_0" if bits == 8 else "q4_0" if even else "q4_1"
+    return form, np.ascontiguousarray(np.concatenate([*parts, body], 2).reshape(columns, -1))
+
+
+def _held_by_f16(values: NDArray[np.float32]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((values.astype(np.float16).astype(np.float32) == values).all())
+
+
+def _numbers(packed: NDArray[Any], bits: int) -> Rows:
+    """[n, k · 8 / bits] of bytes[n, …], the lowest bits first."""
+    rows = packed.reshape(len(packed), -1)
+    if bits == 8:
+        return rows
+    return np.stack([rows & 15, rows >> 4], 2).reshape(len(rows), -1)
 
 
 def _unpacked(x: Operand, bits: int) -> Operand:
