@@ -250,7 +250,7 @@ class QueueFamilyProperties(ctypes.Structure):
     _fields_ = [("flags", c_uint32), ("count", c_uint32), ("timestamp_bits", c_uint32), ("granularity", c_uint32 * 3)]
 
 
-class Limits(ctypes.Structure):
+class DeviceLimits(ctypes.Structure):
     """VkPhysicalDeviceLimits up to the sizes of groups."""
 
     _fields_ = [
@@ -266,7 +266,7 @@ class DeviceProperties(Chained):
     NUMBER = 1000059001
     _fields_ = [
         *_HEAD, ("api_version", c_uint32), ("driver_version", c_uint32), ("vendor", c_uint32), ("device", c_uint32),
-        ("kind", c_uint32), ("name", c_char * 256), ("cache_uuid", c_uint8 * 16), ("limits", Limits),
+        ("kind", c_uint32), ("name", c_char * 256), ("cache_uuid", c_uint8 * 16), ("limits", DeviceLimits),
         ("rest", c_uint8 * 1024),
     ]  # fmt: skip
 
