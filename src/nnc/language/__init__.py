@@ -6,6 +6,7 @@ text/              tokenizers and templates of chats
 kept_tokens.py     tokens whose keys and values are kept
 shared_steps.py    texts side by side, whose next tokens are computed in one step
 speculation.py     tokens that are foreseen, and read together
+block_writing.py   rows of floats as bytes of a format
 calibration.py     which inputs of matrices matter, by texts
 folder_conversion.py a folder as the parts of a GGUF file
 requantize.py      a GGUF file, or a folder, in another format

@@ -8,19 +8,17 @@ from dataclasses import field
 from functools import partial
 from math import sqrt
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
-from nnc.core.values import blocks
-from nnc.core.values.blocks import FORMATS
 from nnc.errors import UsageError
 from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.architectures.block_formats import format_for
-from nnc.language.architectures.weight_sources import PLAIN, GgufSource
+from nnc.language.architectures.weight_sources import GgufSource
+from nnc.language.block_writing import FILE_TYPES, Weights, ways_of
 from nnc.language.calibration import importance_of
 from nnc.language.folder_conversion import converted_tensors, gguf_metadata, gguf_name
 from nnc.language.gguf import MetadataValue, TensorRow, TensorSource, ValueKind, read_gguf, write_gguf
@@ -28,13 +26,6 @@ from nnc.language.gguf.file_format import Plain
 
 # Tables of tokens and heads give all scores: they keep more bits than the rest, as in llama.cpp's mixtures.
 TABLES = ("token_embd.weight", "output.weight")
-# `general.file_type` of llama.cpp.
-FILE_TYPES: Mapping[str, int] = MappingProxyType(
-    {
-        "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 12, "q4_k": 15,
-        "q5_k": 17, "q6_k": 18,
-    }
-)  # fmt: skip
 ROUTER = "ffn_gate_inp"
 _PART = 1 << 24
 
@@ -117,7 +108,7 @@ def _encoded(
 ) -> NDArray[np.uint8]:
     values = read()
     rows = values.reshape(-1, values.shape[-1])
-    write, back = _ways(to, importance)
+    write, back = ways_of(to, importance)
     data = write(rows)
     report.measure(rows, back(data))
     return data
@@ -145,30 +136,9 @@ def _converted(
     """The rows in another format, some at a time."""
     data = source.file.bytes(row.name)
     step, parts = max(_PART // row.shape[-1], 1), []
-    write, read = _ways(to, importance)
+    write, read = ways_of(to, importance)
     for start in range(0, len(data), step):
         values = source.values(row.name, data[start : start + step])
         parts.append(write(values))
         report.measure(values, read(parts[-1]))
     return np.concatenate(parts)
-
-
-# Of the inputs of a matrix.
-Weights = NDArray[np.float64]
-Write = Callable[[NDArray[np.float32]], NDArray[np.uint8]]
-Read = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
-
-
-def block_writer(to: str) -> Write:
-    """What gives the bytes of rows of floats in a format of blocks, or as plain numbers."""
-    return _ways(to)[0]
-
-
-def _ways(to: str, importance: Weights | None = None) -> tuple[Write, Read]:
-    if to in FORMATS:
-        return lambda values: blocks.quantize(values, to, importance), lambda data: blocks.dequantize(data, to)
-    dtype = PLAIN[to]
-    return (
-        lambda values: np.ascontiguousarray(values, dtype).view(np.uint8),
-        lambda data: np.asarray(data.view(dtype), np.float32),
-    )

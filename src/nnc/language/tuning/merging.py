@@ -22,8 +22,8 @@ from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.architectures.low_rank import Products
 from nnc.language.architectures.stored import TABLES
 from nnc.language.architectures.tensor_names import StoredPart
+from nnc.language.block_writing import FILE_TYPES, block_writer
 from nnc.language.gguf import MetadataValue, TensorSource, ValueKind, write_gguf
-from nnc.language.requantize import FILE_TYPES, block_writer
 from nnc.language.tuning.adapters import read_adapter
 from nnc.nn.state.tensor_files import WHOLE, stored_tensors
 
