@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from nnc import parallel as parallel
     from nnc import sklearn as sklearn
     from nnc.concrete.profiling import profile
-    from nnc.core.running.device_context import device, devices
+    from nnc.core.running.device_context import cuda, device, devices, vulkan
     from nnc.core.values.dtype import BF16 as bf16
     from nnc.core.values.dtype import BOOL as bool_
     from nnc.core.values.dtype import F16 as f16
@@ -143,7 +143,7 @@ _HOMES = {
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
     "debug": "nnc.dynamic.debugging",
-    **dict.fromkeys(("device", "devices"), "nnc.core.running.device_context"),
+    **dict.fromkeys(("cuda", "device", "devices", "vulkan"), "nnc.core.running.device_context"),
     "profile": "nnc.concrete.profiling",
     "vmap": "nnc.dynamic.transforms.batched",
     "spec": "nnc.core.values.spec",
@@ -266,6 +266,7 @@ __all__ = [
     "concrete",
     "cond",
     "core",
+    "cuda",
     "debug",
     "device",
     "devices",
@@ -313,6 +314,7 @@ __all__ = [
     "variable",
     "vjp",
     "vmap",
+    "vulkan",
     "while_loop",
 ]
 # `from nnc import *` leaves Python's own functions as they are.

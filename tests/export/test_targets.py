@@ -41,7 +41,7 @@ RUNNERS = (
 )  # fmt: skip
 LAYERS = nn.Sequential(
     nn.Convolution(16), nn.BatchNorm(), nn.ReLU(), nn.MaxPool(2), nn.Convolution(8), nn.GELU(),
-    nn.Flatten(), nn.Dense(32), nn.Tanh(), nn.LayerNorm(), nn.Dense(10), nn.Softmax(),
+    nn.Flatten(), nn.Dense(32), nn.Tanh(), nn.LayerNorm(), nn.Softmax(), nn.Dense(10),
 )  # fmt: skip
 
 

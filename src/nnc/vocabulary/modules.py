@@ -17,7 +17,6 @@ MODULES: Mapping[str, str] = {
     "nnc.utils": "from nnc.nn.data import DataLoader, TensorDataset, random_split; nnc.tree.map",
     "nnc.func": "from nnc import grad, jvp, vjp, vmap",
     "nnc.autograd": "from nnc import grad, value_and_grad",
-    "nnc.cuda": 'nnc.device("cuda"), nnc.devices()',
     "nnc.amp": "nnc.nn.Model(…, precision=nnc.bf16)",
     "nnc.distributed": "from nnc import parallel",
     "nnc.nn.utils": "nnc.optim.clip_grad_norm(grads, 1.0), nn.chain(nn.ClipNorm(1.0), nn.Adam())",

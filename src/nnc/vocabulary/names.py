@@ -249,7 +249,6 @@ MODULE: Mapping[str, str] = {
     "int": "nnc.int32",
     "short": "nnc.int16",
     "uint": "nnc.uint64",
-    "cuda": 'nnc.device("cuda"), nnc.devices()',
     "mps": 'nnc.device("vulkan"), nnc.devices()',
     "enable_grad": "leave it out: nnc.no_grad() ends with its block",
     "set_grad_enabled": "with nnc.no_grad(): …",

@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+import nnc
 from nnc.core.running.devices import DEVICES, Devices
 from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.spec import TensorSpec
@@ -33,6 +34,20 @@ def test_devices_without_a_driver_are_refused() -> None:
         Devices().driver(Device("cuda"))
     assert CPU in DEVICES.present()
     assert type(DEVICES.allocate(CPU, 8)) is Storage
+
+
+def test_kinds_tell_whether_there_is_a_device() -> None:
+    for kind in (nnc.cuda, nnc.vulkan):
+        there = [each for each in nnc.devices() if each.kind == kind.kind]
+        assert kind.device_count() == len(there)
+        assert kind.is_available() is bool(there)
+        with pytest.raises(DeviceError, match=f"{kind.kind}:{len(there)}"):
+            kind.get_device_name(len(there))
+        with pytest.raises(DeviceError):
+            kind.synchronize(len(there))
+        for each in there:
+            assert kind.get_device_name(each.index)
+            kind.synchronize(each.index)
 
 
 def test_memory_of_a_device_has_no_bytes() -> None:

@@ -3,13 +3,16 @@
 nnc.devices()                        (cpu:0, cuda:0): the host, and all other devices that have drivers here
 x.to("cuda"), nnc.ones(3, device=d)  on a device; commands on it are queued, and copies to the host wait for them
 with nnc.device("cuda"): …           inside, arrays of numbers are made there
+nnc.cuda.is_available()              whether there is a device of this kind; nnc.vulkan alike
 """
 
 from __future__ import annotations
 
-from nnc.arguments import checked
+from nnc.arguments import Size, checked
+from nnc.classes import dataclass
 from nnc.core.running.devices import DEVICES
 from nnc.core.values.device import AnyDevice, Device, device_of
+from nnc.errors import DeviceError
 
 
 @checked
@@ -39,3 +42,39 @@ def devices() -> tuple[Device, ...]:
     cpu:0
     """
     return DEVICES.present()
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """The devices of one kind, as programs that run with them and without ask."""
+
+    kind: str
+
+    def is_available(self) -> bool:
+        """Whether there is one.
+
+        >>> nnc.device("cuda" if nnc.cuda.is_available() else "cpu") in nnc.devices()
+        True
+        """
+        return self.device_count() > 0
+
+    def device_count(self) -> int:
+        """How many there are."""
+        try:
+            return DEVICES.driver(Device(self.kind)).count()
+        except DeviceError:
+            return 0
+
+    def get_device_name(self, index: Size = 0) -> str:
+        """What its driver calls it. DeviceError where there is none of this number."""
+        chosen = Device(self.kind, index)
+        return DEVICES.driver(chosen).facts(chosen).name
+
+    def synchronize(self, index: Size = 0) -> None:
+        """Wait for all that was queued on it, such as before a clock is read. DeviceError where there is none."""
+        chosen = Device(self.kind, index)
+        DEVICES.driver(chosen).synchronize(chosen)
+
+
+cuda, vulkan = DeviceKind("cuda"), DeviceKind("vulkan")
