@@ -17,14 +17,14 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import BF16, F16, F32, F64, I8, I32
+from nnc.core.values.dtype import BF16, F16, I8, I32
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import batched_within
 from nnc.ops.examples import HEADS, Example
 from nnc.ops.number import as_float
 from nnc.ops.operand import T
-from nnc.ops.rules import NotDifferentiable, Specs, operator
+from nnc.ops.rules import FLOATS, NotDifferentiable, Specs, check_kinds, operator
 from nnc.ops.work import present
 
 __all__ = ["cached_attention"]
@@ -49,8 +49,9 @@ def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
     if not math.isfinite(as_float(attrs.scale)) or attrs.window < 0 or not 0.0 <= as_float(attrs.cap) < math.inf:
         got = f"scale={attrs.scale}, window={attrs.window}, cap={attrs.cap}"
         raise AttributeValueError("cached_attention", got=got, need="a finite scale, a window ≥ 0, a cap ≥ 0")
-    if q.dtype not in (F32, F64) or k.dtype is not v.dtype or k.dtype not in (q.dtype, *NARROW_CACHES):
-        need = "q in f32 or f64, k and v in that, in 16 bits or in i8"
+    check_kinds(FLOATS, q)
+    if k.dtype is not v.dtype or k.dtype not in (q.dtype, *NARROW_CACHES):
+        need = "k and v of q's element type, in 16 bits or in i8"
         raise DTypeError("cached_attention", got=shown, need=need, fix="cast() one of them")
     if positions.dtype is not I32:
         raise DTypeError("cached_attention", got=shown, need="positions in i32", fix="cast() them")

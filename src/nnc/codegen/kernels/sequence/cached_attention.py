@@ -22,6 +22,7 @@ from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import sums_of_each
+from nnc.core.values import dtype
 from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
 
 # Columns of a part.
@@ -310,6 +311,8 @@ def _generator(attrs: CachedAttentionAttrs, inputs: Views, outputs: Views) -> Ge
 
 
 def _filled(attrs: CachedAttentionAttrs, inputs: Specs, outputs: Specs) -> str:
+    if inputs[0].dtype not in (dtype.F32, dtype.F64):
+        return f"element type {inputs[0].dtype} of q"
     return "an empty operand" if any(spec.elements == 0 for spec in (*inputs, *outputs)) else ""
 
 
