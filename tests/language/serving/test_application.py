@@ -21,6 +21,8 @@ pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 
 from nnc import language
 from nnc.language import LanguageModel
+from nnc.language.serving.requests import GenerationRequest
+from nnc.language.serving.worker import AnsweringWorker, EndingError
 
 Application = Callable[..., Awaitable[None]]
 
@@ -214,7 +216,14 @@ def test_many_clients_that_come_and_go_get_what_they_get_alone(model: LanguageMo
                 for body, gone in zip(bodies, leaving, strict=True)
             ]
             replies = list(await asyncio.gather(*asks))
-            return replies, (await ask(app, "/metrics")).body.decode()
+            metrics = ""
+            # Answers that nobody reads any more end behind their next token.
+            for _ in range(1000):
+                metrics = (await ask(app, "/metrics")).body.decode()
+                if "nnc_answering 0" in metrics:
+                    break
+                await asyncio.sleep(0.01)
+            return replies, metrics
 
     replies, metrics = asyncio.run(all_of_them())
     for body, gone, reply in zip(bodies, leaving, replies, strict=True):
@@ -227,6 +236,22 @@ def test_many_clients_that_come_and_go_get_what_they_get_alone(model: LanguageMo
         assert "".join(event["choices"][0]["text"] for event in events) == alone
     assert "nnc_answering 0" in metrics
     assert "nnc_slots 4" in metrics
+
+
+@pytest.mark.parametrize("waiting", [1, 8])
+def test_a_server_of_many_slots_ends_at_once(model: LanguageModel, waiting: int) -> None:
+    worker = AnsweringWorker(model, waiting, slots=4)
+    worker.start()
+    worker.stop()
+    assert not any(thread.is_alive() for thread in worker._threads)
+    assert worker.waiting <= 0
+
+    async def late() -> None:
+        async for _ in worker.pieces(GenerationRequest("in", 1, None, None, None, None, (), 0, False)):
+            pass
+
+    with pytest.raises(EndingError, match="a server that ends"):
+        asyncio.run(late())
 
 
 def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:

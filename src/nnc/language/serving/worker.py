@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import field
 
 from nnc.classes import dataclass
-from nnc.errors import NncError, UsageError
+from nnc.errors import UsageError
 from nnc.language.kept_tokens import KeptTokens
 from nnc.language.language_model import LanguageModel
 from nnc.language.serving.requests import GenerationRequest
@@ -63,6 +63,10 @@ class Counts:
     seconds: float = 0.0
 
 
+def _ending() -> EndingError:
+    return EndingError("serve", got="a server that ends", need="one that runs")
+
+
 class AnsweringWorker:
     """The threads of one model, which answer so many requests side by side."""
 
@@ -87,11 +91,14 @@ class AnsweringWorker:
         self._ended = True
         for current in tuple(self._current.values()):
             current.given_up.set()
+        # Whoever waits is woken by the first word, and hands it on; where there is no room for it nobody waits.
         with suppress(queue.Full):
-            for _ in self._threads:
-                self._waiting.put_nowait(None)
+            self._waiting.put_nowait(None)
         for thread in self._threads:
             thread.join(timeout=60)
+        with suppress(queue.Empty):
+            while True:
+                self._refuse(self._waiting.get_nowait())
 
     @property
     def answering(self) -> int:
@@ -113,6 +120,8 @@ class AnsweringWorker:
                 loop.call_soon_threadsafe(parts.put_nowait, part)
 
         ticket = Ticket(request, send)
+        if self._ended:
+            raise _ending()
         try:
             self._waiting.put_nowait(ticket)
         except queue.Full:
@@ -132,21 +141,28 @@ class AnsweringWorker:
             ticket.given_up.set()
 
     def _work(self, slot: int) -> None:
-        while not self._ended:
+        while True:
             ticket = self._waiting.get()
-            if ticket is None:
-                break
+            if ticket is None or self._ended:
+                self._refuse(ticket)
+                with suppress(queue.Full):
+                    self._waiting.put_nowait(None)
+                return
             self._current[slot] = ticket
-            if not ticket.given_up.is_set():
-                self._answer(ticket, slot)
+            last = None if ticket.given_up.is_set() else self._answer(ticket, slot)
             del self._current[slot]
-        with suppress(queue.Empty):
-            while True:
-                left = self._waiting.get_nowait()
-                if left is not None:
-                    left.send(EndingError("serve", got="a server that ends", need="one that runs"))
+            # Whoever has the last word finds the slot free.
+            if last is not None:
+                ticket.send(last)
 
-    def _answer(self, ticket: Ticket, slot: int) -> None:
+    @staticmethod
+    def _refuse(ticket: Ticket | None) -> None:
+        """Tell who waits that the server ends."""
+        if ticket is not None:
+            ticket.send(_ending())
+
+    def _answer(self, ticket: Ticket, slot: int) -> Answer:
+        """Send pieces as they come; what is to be sent behind them is the result."""
         began = time.perf_counter()
         kept = KeptTokens(self._model.tokens, self._model.context, self._shared, slot)
         try:
@@ -155,17 +171,13 @@ class AnsweringWorker:
                 self._count(pieces=1)
                 if ticket.given_up.is_set():
                     self._count(given_up=1)
-                    ticket.send(EndingError("serve", got="a server that ends", need="one that runs"))
-                    return
+                    return _ending()
                 ticket.send(piece)
             self._count(answered=1)
-            ticket.send(Finish(stream.reason, stream.read, stream.written))
-        except NncError as error:
-            self._count(failed=1)
-            ticket.send(error)
+            return Finish(stream.reason, stream.read, stream.written)
         except Exception as error:  # one request must not end the thread for all
             self._count(failed=1)
-            ticket.send(error)
+            return error
         finally:
             kept.leave()
             self._count(seconds=time.perf_counter() - began)
