@@ -29,6 +29,7 @@ def test_training_and_predictions(machine: SimulatedMachine, folder: Path, call:
         ran = call("train", "table", "t.csv", "--target", "y", "--epochs", "2", "--device", device, "--json")
         assert ran.code == 0
         facts = json.loads(ran.out)
+        assert facts["backend"] == (device if device == "cuda:1" else "llvm")
         losses.append(
             {name: value for name, value in facts.items() if "loss" in name or "bytes" in name or "r2" in name}
         )

@@ -135,7 +135,7 @@ def prepare(options: Options) -> Training:
     """All checks that can be made before any work, and the model at the place where training begins."""
     recipe = recipe_of(options.program)
     recipe.check(options.program, options.arguments)
-    backend = DISPATCHER.candidates(options.backend)[0].name
+    preferred = DISPATCHER.candidates(options.backend)[0].name
     check_checkpoint(options.checkpoint)
     position = _resumed(options) if options.resume else None
     seed = _agree("--seed", options.seed, 0, None if position is None else position.batches.seed)
@@ -149,6 +149,8 @@ def prepare(options: Options) -> Training:
         model.mesh = Mesh(data=world().size)
     batches = task.source(model, batch_size, seed)
     epochs = recipe.epochs if options.epochs is None else options.epochs
+    device = next(iter(model.tensors().values())).spec.device
+    backend = preferred if device.is_host else str(device)
     training = Training(options.checkpoint, options.program, task, model, batches, batch_size, epochs, backend)
     if position is not None:
         _restore(training, position)
