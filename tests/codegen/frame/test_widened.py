@@ -67,7 +67,7 @@ def test_results_are_those_of_f32_rounded_once(name: str, dtype: DType) -> None:
 def test_memory_is_that_of_the_copies_and_of_the_kernel() -> None:
     inner = Gemm(MatrixProduct(builder.F32, (), 4, 4, 4, (), 4, 1, (), 4, 1, (), 4))
     operands = StoredOperand(builder.BF16, CHUNK + 1, copied=True), StoredOperand(builder.F32, 16, copied=False)
-    assert [operand.chunks for operand in operands] == [2, 0]
+    assert [operand.chunks(CHUNK) for operand in operands] == [2, 0]
     widened = Widened(inner, operands, (StoredOperand(builder.BF16, 16, copied=True),))
     target = engine().target
     assert widened.starts == (0, 4 * (CHUNK + 16), 4 * (CHUNK + 16), 4 * (CHUNK + 32))

@@ -136,9 +136,11 @@ class IntegerRow:
         return power + nothing, inverse
 
     def _rounded(self, b: Builder, value: Value) -> Value:
-        """The nearest integers."""
+        """The nearest integers below 2^bits: eight of them times bytes of eight bits are below 2^31."""
         bits = b.reinterpret(value + MAGIC, I32)
-        return bits - b.reinterpret(b.constant(MAGIC, Type(F32, PIECE)), I32)
+        whole = bits - b.reinterpret(b.constant(MAGIC, Type(F32, PIECE)), I32)
+        most = (1 << self.summed.bits) - 1
+        return b.greatest(b.least(whole, b.constant(most, whole.type)), b.constant(-most, whole.type))
 
     def _write_digits(self, b: Builder, whole: Value, place: Value) -> None:
         """The highest digit first: i = sum of digit · 2^(bits · (count - 1 - place)), each as near to 0 as it gets."""
@@ -405,7 +407,7 @@ def _k3(b: Builder, blocks: Sequence[Value]) -> Iterator[BlockGroup]:
 
 # Inner sums are of 4 products a lane in groups of 16 elements, of 8 in those of 32: below 2^31 with these bits.
 SUMMED: dict[str, SummedFormat] = {
-    "q8_0": SummedFormat(_eights, offset=128, bits=20),
+    "q8_0": SummedFormat(_eights, offset=128, bits=21),
     "q4_0": SummedFormat(_quarter, offset=8),
     "q4_1": SummedFormat(_quarter_minimum, minima=True),
     "q5_0": SummedFormat(_fives, offset=16),

@@ -212,11 +212,15 @@ class _PartWriter:
                 return mask
             return b.both(mask, b.compare(">=", b.splat(column, lanes) + columns, b.splat(low, lanes)))
 
-        top = b.variable(b.constant(-math.inf, self.vector))
+        top, numberless = b.variable(b.constant(-math.inf, self.vector)), b.variable(b.zero(self.vector))
         with b.loop(begin, end, lanes) as column:
-            score = b.load(scores, column - first, self.vector)
-            top.set(b.larger(top.get(), b.choose(seen(column), score, -math.inf)))
-        highest = b.fold(top.get(), "larger")
+            score, mask = b.load(scores, column - first, self.vector), seen(column)
+            top.set(b.larger(top.get(), b.choose(mask, score, -math.inf)))
+            # A comparison loses a NaN, a sum does not.
+            wrong = b.both(mask, b.opposite(b.compare("==", score, score)))
+            numberless.set(numberless.get() + b.choose(wrong, score, 0.0))
+        spoiled = b.fold(numberless.get(), "add")
+        highest = b.fold(top.get(), "larger") + spoiled
         shift = b.splat(b.choose(b.compare("==", highest, -math.inf), b.zero(highest.type), highest), lanes)
         total = b.variable(b.zero(self.vector))
         with b.loop(begin, end, lanes) as column:
@@ -228,7 +232,7 @@ class _PartWriter:
                 power = power * self._scales(5, batch, group, column, mask)
             b.store(power, scores, column - first)
         b.store(highest, self.tops, row)
-        b.store(b.fold(total.get(), "add"), self.totals, row)
+        b.store(b.fold(total.get(), "add") + spoiled, self.totals, row)
 
     def _weigh(self, batch: Value, group: Value, row: Value, part: Value, span: tuple[Value, Value, Value]) -> None:
         """sum_j power[j] · v[j] of the query heads of a row: into y, or a part's place"""
