@@ -74,7 +74,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "bytes of a tuple": lambda: Storage.allocate(()),
     "a graph that is a text": lambda: simplify("text", [X]),
     "outputs that are a number": lambda: prune(GRAPH, 1.5),
-    "a limit that is a text": lambda: symbolic.compile(GRAPH, [X + X], memory_limit="1 MB"),
+    "a limit that is no number of bytes": lambda: symbolic.compile(GRAPH, [X + X], memory_limit="much"),
     "gradients of a number": lambda: symbolic.backward(GRAPH, 1.5, [X]),
     "a scope without a name": lambda: symbolic.scope(object()),
     "a branch by a number": lambda: symbolic.case_of(GRAPH, 1.0, [ops.sin], [X]),

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from nnc.arguments import Size
 from nnc.classes import dataclass
 from nnc.core.values.device import AnyDevice, device_of
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Compilation, checked_limit
 
-ArenaLimit = int | str | Mapping[AnyDevice, int | str]
+ArenaLimit = Size | str | Mapping[AnyDevice, Size | str]
 ALL = ""
 
 
