@@ -12,7 +12,7 @@ from typing import Protocol
 
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
-from nnc.core.values.device import CPU, Device
+from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.storage import Storage
 from nnc.errors import DeviceError
 
@@ -88,6 +88,7 @@ class Devices:
 
     def driver(self, device: Device) -> DeviceDriver:
         """The driver of a device that is there; DeviceError otherwise, with the reason and with those that are."""
+        device = device_of(device)
         driver = self._of(device.kind)
         reason = f"nnc has no driver for {device.kind}" if driver is None else driver.absence()
         if driver is None or reason or device.index >= driver.count():

@@ -15,7 +15,7 @@ from nnc.core.values.device import Device
 from nnc.core.values.dtype import BF16, BOOL, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.values.storage import DeviceStorage, memory_of
-from nnc.errors import DTypeError, LayoutError
+from nnc.errors import ArgumentError, DTypeError, LayoutError
 
 NUMBERS = {"cuda": 2, "vulkan": 7}
 HOST_NUMBER = (1, 0)
@@ -100,6 +100,9 @@ class _Taken:
 
 def taken(capsule: object) -> tuple[TensorSpec, DeviceStorage, int, tuple[int, ...]]:
     """Spec, storage, offset and strides of the tensor that a capsule holds, which is empty from now on."""
+    if not _python.PyCapsule_IsValid(id(capsule), NAME):
+        got = f"a {type(capsule).__name__}"
+        raise ArgumentError("from_dlpack", got=got, need="a DLPack capsule that nobody has taken from")
     address = _python.PyCapsule_GetPointer(id(capsule), NAME)
     managed = _Managed.from_address(address)
     given = managed.tensor

@@ -107,8 +107,10 @@ class Tensor:
         return tensor
 
     def clear(self) -> None:
-        """Let all elements, which are contiguous, be zero."""
+        """Let all elements, which are contiguous, be zero. UsageError for memory that may not be written."""
         spec = self.spec
+        if self.storage.read_only:
+            raise UsageError("clear", got=f"{spec} in read-only memory", need="memory that may be written")
         if spec.device.is_host:
             self._array[...] = 0
         elif spec.nbytes:
