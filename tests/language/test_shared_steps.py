@@ -34,6 +34,8 @@ def side_by_side(model: LanguageModel, count: int) -> tuple[list[list[np.ndarray
     """Scores of `count` texts whose tokens are chosen greedily, each on a thread."""
     shared = SharedSteps(model.tokens, count, 64)
     heard: list[list[np.ndarray]] = [[] for _ in range(count)]
+    # All go on before the first step, else a quick thread may be through before the next one begins.
+    shared._going.update(range(count))
 
     def work(row: int) -> None:
         kept, tokens = KeptTokens(model.tokens, 64, shared, row), list(PROMPTS[row])
