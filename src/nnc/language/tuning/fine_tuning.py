@@ -169,11 +169,12 @@ class FineTuning:
     def process(self) -> int:
         """The bytes of the whole process at its peak: what it had when all was planned, and what is yet to come.
 
-        resident + weights + optimizer state + arena + what is copied when an adapter, or a model, is written. Kernels
-        that are compiled for the first time take up to `COMPILING` bytes more meanwhile.
+        resident + weights + optimizer state + arena + objects of the program + scratch of workers + what is copied when
+        an adapter, or a model, is written. Kernels that are compiled for the first time take up to `COMPILING` bytes
+        more meanwhile.
         """
-        trained = 4 * self.model.parameter_count()
-        return self._before + self.memory().total + 2 * trained
+        trained, memory = 4 * self.model.parameter_count(), self.memory()
+        return self._before + memory.total + memory.step.program + memory.step.scratch + 2 * trained
 
     def _notes(self) -> dict[str, object]:
         """What tells this training from others, beside its network and optimizer."""
