@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from nnc.backends.llvm import backend as backend_module
-from nnc.backends.llvm import library
 from nnc.backends.llvm.assembly import assemble
 from nnc.backends.llvm.backend import LlvmBackend
+from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BOOL, F32, F64, I32, I64, U8
@@ -48,7 +48,7 @@ def test_it_is_present_here() -> None:
 
 
 def test_a_missing_library_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "ABSENCE", "llvmlite cannot be loaded: no such file")
+    monkeypatch.setattr(llvm_library, "ABSENCE", "llvmlite cannot be loaded: no such file")
     absent = LlvmBackend()
     with pytest.warns(RuntimeWarning, match="no such file"):
         assert "no such file" in absent.absence()

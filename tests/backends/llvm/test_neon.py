@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pytest
 from tests.backends.llvm.test_machine import CASES
 
-from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run.object_code import assembly, compile_source
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription, describe
 from nnc.codegen.kernels.table import ROWS
+from nnc.core.running.llvm_library import llvm
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, I8, DType
 from nnc.core.values.spec import Shape, TensorSpec, spec

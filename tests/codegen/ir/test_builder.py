@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run.host import host_target
 from nnc.codegen.ir.builder import (
     ADDRESS,
@@ -21,6 +20,7 @@ from nnc.codegen.ir.builder import (
     literal,
 )
 from nnc.codegen.ir.target import TargetDescription
+from nnc.core.running.llvm_library import llvm
 
 
 def builder(fused: bool = True) -> Builder:

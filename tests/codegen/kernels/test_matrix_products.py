@@ -14,7 +14,6 @@ from tests.backends.llvm.matrix_machine import MatrixMachine
 from tests.backends.llvm.test_pairs import operands
 from tests.codegen.kernels.quantization.test_integer_products import drawn, generator_of
 
-from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run import host
 from nnc.backends.llvm.run import jit as jit_module
 from nnc.backends.llvm.run.host import host_target, tiles_absence
@@ -32,6 +31,7 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.llvm_library import llvm
 from nnc.core.settings import SETTINGS
 from nnc.core.values import dtype
 from nnc.core.values.command import AnyCommand, Command

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from nnc.backends.llvm import library
 from nnc.backends.llvm.assembly import assemble, assemble_loop
 from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.measure import measure
@@ -13,6 +12,7 @@ from nnc.backends.llvm.run.engine import engine, measure_by, traced_pool
 from nnc.backends.llvm.run.peak import peak
 from nnc.backends.llvm.run.records import remember_imported
 from nnc.classes import dataclass
+from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import (
     Call,
     Kernel,
@@ -44,7 +44,7 @@ class LlvmBackend:
     def absence(self) -> str:
         """Why LLVM cannot be used here: it is not installed, or its code does not run; warns at the first failure."""
         if self._reason is None:
-            self._reason = library.ABSENCE or self._trial()
+            self._reason = llvm_library.ABSENCE or self._trial()
             if self._reason:
                 warnings.warn(f"nnc: the llvm backend is absent: {self._reason}", RuntimeWarning, stacklevel=2)
         return self._reason

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import lru_cache
 
 from nnc.backends.llvm.arm_attributes import with_hard_floats
-from nnc.backends.llvm.library import llvm, undisturbed
 from nnc.backends.llvm.object_contents import contents
 from nnc.backends.llvm.run.object_code import compile_on
 from nnc.backends.llvm.stack_depth import stack_depth
 from nnc.codegen.ir.targets import LibraryTarget
 from nnc.core.running.library_program import ObjectFile
+from nnc.core.running.llvm_library import llvm, undisturbed
 
 
 @lru_cache(maxsize=1)

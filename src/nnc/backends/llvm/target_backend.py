@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnc.backends.llvm import library
 from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.linking import linked
 from nnc.backends.llvm.object_files import object_file
@@ -21,6 +20,7 @@ from nnc.codegen.frame.kernel import aligned
 from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
 from nnc.codegen.program.entry import write_program
 from nnc.codegen.program.support import write_support
+from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
@@ -42,7 +42,7 @@ class TargetBackend:
 
     def absence(self) -> str:
         """Why no library can be made: LLVM cannot be loaded."""
-        return library.ABSENCE
+        return llvm_library.ABSENCE
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
         """Why the command is not claimed on these specs; empty when it is."""

@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from nnc.backends.llvm.library import llvm, undisturbed, unlocked
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.forking import FORK_GUARD
+from nnc.core.running.llvm_library import llvm, undisturbed, unlocked
 
 SOURCES = [f"define i64 @f{number}(i64 %x) {{\n %y = mul i64 %x, {number}\n ret i64 %y\n}}\n" for number in range(9)]
 

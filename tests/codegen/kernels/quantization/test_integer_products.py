@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, extent, pool
 
-from nnc.backends.llvm.library import llvm
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
@@ -21,6 +20,7 @@ from nnc.codegen.ir.target import ByteDots, TargetDescription, describe
 from nnc.codegen.kernels.quantization.integer_sums_writer import IntegerSums
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.llvm_library import llvm
 from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
 from nnc.ops.quantization.quantization import INTEGER_PRODUCT, IntegerProductAttrs

@@ -9,26 +9,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import byref, c_int, c_size_t, c_void_p
 from functools import lru_cache
-from typing import Any
 
 from nnc.backends.gpu.cuda.library import CudaLibrary
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.precautions.forking import FORK_GUARD
-from nnc.core.precautions.shield import Shield
+from nnc.core.running.llvm_library import VERSION, content_of, llvm, undisturbed, unlocked
 from nnc.core.settings import SETTINGS
 from nnc.errors import DeviceError
-
-try:
-    import llvmlite
-    from llvmlite import binding as llvm
-
-    ABSENCE = ""
-    VERSION = f"llvmlite {llvmlite.__version__}"
-except (ImportError, OSError, RuntimeError, AttributeError) as error:
-    llvm = None
-    ABSENCE = f"llvmlite cannot be loaded: {error}"
-    VERSION = ""
 
 # Numbers of the driver's options and kinds of input.
 ERROR_LOG, ERROR_LOG_BYTES, INPUT_PTX = 5, 6, 1
@@ -46,15 +33,6 @@ def _free_machines(target: TargetDescription) -> deque[llvm.TargetMachine]:
 def _made_machine(target: TargetDescription) -> llvm.TargetMachine:
     processor = llvm.Target.from_triple(target.triple)
     return processor.create_target_machine(cpu=target.processor, features=target.features, opt=3)
-
-
-@lru_cache
-def _unlocked(name: str) -> Callable[..., Any]:
-    """A function of LLVM without llvmlite's lock, for what takes long on objects of one thread."""
-    locked = getattr(llvm.ffi.lib, name)
-    function = getattr(ctypes.CDLL(llvm.ffi.lib._name), name)
-    function.argtypes, function.restype = locked.argtypes, locked.restype
-    return function  # type: ignore[no-any-return]
 
 
 def ptx_of(text: str, target: TargetDescription) -> str:
@@ -85,16 +63,12 @@ def _emitted(text: str, machine: llvm.TargetMachine) -> str:
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, options)
     # These passes are of one module: LLVM 22 ends the process where they meet a second one.
-    _unlocked("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
-    library = llvm.ffi.lib
+    unlocked("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
     with llvm.ffi.OutputString() as message:
-        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 0, message)
+        buffer = unlocked("LLVMPY_TargetMachineEmitToMemory")(machine, module, 0, message)
         if not buffer:
             raise DeviceError("ptx", got=str(message), need="text that LLVM writes")
-    try:
-        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer)).decode()
-    finally:
-        library.LLVMPY_DisposeMemoryBuffer(buffer)
+        return content_of(buffer).decode()
 
 
 def code_key(text: str, target: TargetDescription, *rest: object) -> str:
@@ -119,7 +93,7 @@ def codes_of(
         return _linked(cuda, ptx_of(text, target).encode())
 
     if fresh:
-        with Shield(), FORK_GUARD:
+        with undisturbed():
             workers = min(SETTINGS.worker_count(), len(fresh))
             if workers == 1:
                 contents = [made(text) for text in fresh.values()]

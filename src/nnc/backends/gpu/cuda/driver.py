@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ctypes import c_int
 
-from nnc.backends.gpu.cuda import assembler
 from nnc.backends.gpu.cuda.engine import CudaEngine, compute_capability
 from nnc.backends.gpu.cuda.library import CudaLibrary, load_cuda
 from nnc.backends.gpu.driver import GpuDriver
 from nnc.codegen.device.device_targets import OLDEST, cuda_target
+from nnc.core.running import llvm_library
 from nnc.errors import DeviceError
 
 KIND = "cuda"
@@ -27,7 +27,7 @@ class CudaDevices:
             cuda.call("cuInit", 0)
             self.names = tuple(map(str, range(cuda.read(c_int, "cuDeviceGetCount"))))
             self._cuda = cuda
-            self.absence = assembler.ABSENCE or ("" if self.names else "the driver has no device")
+            self.absence = llvm_library.ABSENCE or ("" if self.names else "the driver has no device")
         except (OSError, DeviceError) as error:
             self.absence = str(error)
 

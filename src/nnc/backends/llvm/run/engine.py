@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache
 
-from nnc.backends.llvm.library import undisturbed
 from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
@@ -14,6 +13,7 @@ from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache, can_write
+from nnc.core.running.llvm_library import undisturbed
 from nnc.core.settings import SETTINGS
 from nnc.core.values.recorder import CLOCK
 

@@ -7,8 +7,8 @@ import os
 import sys
 from functools import lru_cache
 
-from nnc.backends.llvm.library import llvm
 from nnc.codegen.ir.target import LEVELS, TILE_FEATURES, TargetDescription, describe
+from nnc.core.running.llvm_library import llvm
 from nnc.errors import UsageError
 
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"

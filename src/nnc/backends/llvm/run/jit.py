@@ -21,7 +21,6 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from nnc.backends.llvm.library import VERSION, llvm, undisturbed
 from nnc.backends.llvm.run.compilations import note_compilation
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
@@ -34,6 +33,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.llvm_library import VERSION, llvm, undisturbed
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
 from nnc.core.values.storage import trim

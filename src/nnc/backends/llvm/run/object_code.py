@@ -10,7 +10,6 @@ lock for every call of LLVM: what takes long is called without it.
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +17,12 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from time import thread_time
 
-from nnc.backends.llvm.library import llvm, undisturbed, unlocked
 from nnc.backends.llvm.run.host import target_machine
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
+from nnc.core.running.llvm_library import content_of, llvm, undisturbed, unlocked
 
 
 def compile_source(source: str, target: TargetDescription) -> bytes:
@@ -140,16 +139,7 @@ def _emitted(source: str, tools: _Tools, *, is_object: bool) -> bytes:
         buffer = emit(tools.machine, module, int(is_object), message)
         if not buffer:
             raise RuntimeError(str(message))
-        return _taken(buffer)
-
-
-def _taken(buffer: object) -> bytes:
-    """What is in a buffer of LLVM's, which is given back."""
-    library = llvm.ffi.lib
-    try:
-        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
-    finally:
-        library.LLVMPY_DisposeMemoryBuffer(buffer)
+        return content_of(buffer)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

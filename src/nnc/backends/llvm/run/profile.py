@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from nnc.backends.llvm.library import VERSION, llvm
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.llvm_library import VERSION, llvm
 from nnc.core.settings import usable_processors
 
 PROCESSORS = Path("/sys/devices/system/cpu")

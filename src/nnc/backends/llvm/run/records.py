@@ -24,13 +24,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from nnc.backends.llvm.library import VERSION
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.llvm_library import VERSION
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
 

@@ -22,11 +22,11 @@ from textwrap import dedent
 from types import FunctionType
 from typing import Any, TypeVar
 
-from nnc.backends.llvm.library import ABSENCE
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
+from nnc.core.running.llvm_library import ABSENCE
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")

@@ -11,7 +11,7 @@ from typing import Any
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
 
-__all__ = ["ABSENCE", "VERSION", "llvm", "undisturbed", "unlocked"]
+__all__ = ["ABSENCE", "VERSION", "content_of", "llvm", "undisturbed", "unlocked"]
 
 try:
     import llvmlite
@@ -42,3 +42,12 @@ def unlocked(name: str) -> Callable[..., Any]:
     function = getattr(ctypes.CDLL(llvm.ffi.lib._name), name)
     function.argtypes, function.restype = locked.argtypes, locked.restype
     return function  # type: ignore[no-any-return]
+
+
+def content_of(buffer: object) -> bytes:
+    """What is in a buffer of LLVM's, which is given back."""
+    library = llvm.ffi.lib
+    try:
+        return ctypes.string_at(library.LLVMPY_GetBufferStart(buffer), library.LLVMPY_GetBufferSize(buffer))
+    finally:
+        library.LLVMPY_DisposeMemoryBuffer(buffer)
