@@ -11,7 +11,7 @@ import nnc
 from nnc.core.running.devices import DEVICES, Devices
 from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import DeviceStorage, Storage
+from nnc.core.values.storage import DeviceStorage, Storage, allocate_on
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError
 
@@ -33,7 +33,7 @@ def test_devices_without_a_driver_are_refused() -> None:
     with pytest.raises(DeviceError, match="cuda:0; need one of cpu"):
         Devices().driver(Device("cuda"))
     assert CPU in DEVICES.present()
-    assert type(DEVICES.allocate(CPU, 8)) is Storage
+    assert type(allocate_on(CPU, 8)) is Storage
 
 
 def test_kinds_tell_whether_there_is_a_device() -> None:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.backends.gpu.engine import DeviceEngine, LoadedFunctions, PhaseLaunch, RecordedLaunches
+from nnc.backends.gpu.engine import DeviceEngine, LoadedFunctions
 from nnc.backends.gpu.memory import DevicePool
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DeviceKernel, DevicePhase, device_kernel
@@ -182,13 +182,6 @@ class OpenDevice(Uncopied):
             held = np.frombuffer(content, np.uint8)
             engine.upload(constants.address, int(held.ctypes.data), held.nbytes)
         return DeviceCode(functions.functions, functions, constants)
-
-    # -- the queue
-
-    def record(self, launches: Sequence[PhaseLaunch]) -> RecordedLaunches:
-        """Launches that are queued by one call."""
-        with self.entered() as engine:
-            return engine.record(launches)
 
 
 def _finish(reference: weakref.ref[OpenDevice]) -> None:

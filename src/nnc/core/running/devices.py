@@ -13,7 +13,7 @@ from typing import Protocol
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.values.device import CPU, Device, device_of
-from nnc.core.values.storage import Storage
+from nnc.core.values.storage import DeviceMemory
 from nnc.errors import DeviceError
 
 
@@ -34,8 +34,8 @@ class DeviceFacts:
     features: frozenset[str] = frozenset()
 
 
-class DeviceDriver(Protocol):
-    """The devices of one kind. Addresses are those of `Storage.address` plus an offset."""
+class DeviceDriver(DeviceMemory, Protocol):
+    """The devices of one kind, and their memory. Addresses are those of `Storage.address` plus an offset."""
 
     @property
     def kind(self) -> str:
@@ -49,24 +49,6 @@ class DeviceDriver(Protocol):
 
     def facts(self, device: Device) -> DeviceFacts:
         """What it is and can do."""
-
-    def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
-        """Memory of it, not initialized. OutOfMemoryError when it has not that much."""
-
-    def upload(self, device: Device, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes of the host to it; the host's bytes may change when this returns."""
-
-    def download(self, device: Device, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes of it to the host; they are there when this returns."""
-
-    def copy(self, device: Device, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes inside it."""
-
-    def fill(self, device: Device, target: int, nbytes: int, byte: int) -> None:
-        """Make bytes of it all the same."""
-
-    def synchronize(self, device: Device) -> None:
-        """Wait for all that was queued."""
 
 
 @dataclass(slots=True, eq=False)
@@ -111,12 +93,6 @@ class Devices:
             if driver is not None and not driver.absence():
                 there += [Device(kind, index) for index in range(driver.count())]
         return tuple(there)
-
-    def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
-        """Memory of a device or of the host, not initialized."""
-        if device.is_host:
-            return Storage.allocate(nbytes, label)
-        return self.driver(device).allocate(device, nbytes, label)
 
 
 DEVICES = Devices()

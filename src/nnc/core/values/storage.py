@@ -194,16 +194,16 @@ def allocate_on(device: Device, nbytes: int, label: str = "") -> Storage:
 
 
 class DeviceMemory(Protocol):
-    """What copies need of a driver (`nnc.core.running.devices`), which explains them."""
+    """Memory of devices of one kind, and copies in the order in which they were asked for."""
 
     def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
-        """Memory of a device, not initialized."""
+        """Memory of it, not initialized. OutOfMemoryError when it has not that much."""
 
     def upload(self, device: Device, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes of the host to it."""
+        """Copy bytes of the host to it; the host's bytes may change when this returns."""
 
     def download(self, device: Device, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes of it to the host."""
+        """Copy bytes of it to the host; they are there when this returns."""
 
     def copy(self, device: Device, target: int, source: int, nbytes: int) -> None:
         """Copy bytes inside it."""

@@ -22,8 +22,7 @@ from nnc.core.running.devices import DeviceFacts
 from nnc.core.settings import SETTINGS
 
 # Attributes of a device by the driver's numbers.
-GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, GRID = 1, 8, 10, 18, 75, 76, 5
-PROCESSORS, CLOCK_KHZ = 16, 13
+GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, PROCESSORS = 1, 8, 10, 18, 75, 76, 16
 NON_BLOCKING, RELAXED = 1, 2
 STAGING_BYTES = 1 << 22
 # Up to so many bytes the driver takes along at once, from where they are.

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
+from nnc.backends.gpu.signatures import declare
 from nnc.errors import DeviceError
 
 NAMES = {"linux": "libcuda.so.1", "win32": "nvcuda.dll"}
@@ -76,13 +77,9 @@ def load_cuda() -> object:
     name = NAMES.get(sys.platform)
     if name is None:
         raise OSError(f"no driver of NVIDIA's for {sys.platform}")
-    library = ctypes.CDLL(name) if sys.platform != "win32" else getattr(ctypes, "WinDLL")(name)  # noqa: B009
-    for function, arguments in _SIGNATURES.items():
-        try:
-            known = getattr(library, function)
-        except AttributeError:
-            raise OSError(f"{name} is older than CUDA 11.4: it has no {function}") from None
-        known.argtypes, known.restype = arguments, c_int
+    library = ctypes.CDLL(name)
+    signatures = {function: (c_int, arguments) for function, arguments in _SIGNATURES.items()}
+    declare(library, signatures, f"{name} is older than CUDA 11.4")
     return library
 
 

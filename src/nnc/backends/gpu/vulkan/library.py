@@ -7,6 +7,7 @@ import sys
 from ctypes import POINTER, c_int32, c_uint32, c_uint64, c_void_p
 from typing import Any
 
+from nnc.backends.gpu.signatures import declare
 from nnc.backends.gpu.vulkan.structures import Handle
 from nnc.errors import DeviceError
 
@@ -78,12 +79,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 def load_vulkan() -> object:
     """The loader; OSError where there is none, or one that is older than Vulkan 1.2."""
     library = _opened()
-    for function, (result, arguments) in _SIGNATURES.items():
-        try:
-            known = getattr(library, function)
-        except AttributeError:
-            raise OSError(f"the loader is older than Vulkan 1.2: it has no {function}") from None
-        known.argtypes, known.restype = arguments, result
+    declare(library, _SIGNATURES, "the loader is older than Vulkan 1.2")
     return library
 
 

@@ -29,8 +29,8 @@ VERSION_1_2 = (1 << 22) | (2 << 12)
 # By the type that a device says it is: a card, a part of the processor, a virtual one, the processor, another.
 ORDER = {2: 0, 1: 1, 3: 2, 4: 3, 0: 4}
 SHARES_MEMORY = (1, 4)
-# Operations between the threads of a subgroup that are used: basic ones, votes, shuffles.
-BALLOTS, SHUFFLES = 8, 16
+# Operations between the threads of a subgroup.
+SHUFFLES = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,7 @@ TYPE_VOID, TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_VECTOR, TYPE_ARRAY, TYPE_STRUCT
 )  # fmt: skip
 TRUE, FALSE, CONSTANT, UNDEFINED, VARIABLE = 41, 42, 43, 1, 59
 DECORATE, MEMBER_DECORATE = 71, 72
-BLOCK, ARRAY_STRIDE, BUILT_IN, OFFSET, NO_CONTRACTION = 2, 6, 11, 35, 42
+BLOCK, BUILT_IN, OFFSET, NO_CONTRACTION = 2, 11, 35, 42
 # What a type of LLVM's is, in bits, and what it needs to be computed with and to be in memory.
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "double": 64, "float": 32, "half": 16, "ptr": 64}
 NEEDS = {"i64": INT64, "ptr": INT64, "i16": INT16, "i8": INT8, "double": FLOAT64, "half": FLOAT16}
