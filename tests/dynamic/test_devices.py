@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 import nnc
 from nnc.core.values.device import CPU, Device
 from nnc.dynamic import host_kernel
-from nnc.errors import ArgumentError, DeviceError, UsageError
+from nnc.errors import ArgumentError, DeviceError, NotFiniteError, UsageError
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)
 
@@ -256,3 +257,14 @@ def test_loops_and_branches_on_a_device(machine: SimulatedMachine) -> None:
     chosen = nnc.compile(lambda x: nnc.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, x))
     assert chosen(x).tolist() == pytest.approx([0.2, 0.4])
     assert chosen(-x).tolist() == pytest.approx([-1.1, -1.2])
+
+
+def test_debugging_looks_at_values_of_devices(machine: SimulatedMachine) -> None:
+    x = nnc.tensor([1.0, -1.0], device="cuda:1")
+    text = io.StringIO()
+    with nnc.debug(shapes=True, file=text), pytest.raises(NotFiniteError) as caught:
+        nnc.log(x + 0.0)
+    assert (
+        "nan in 1 of 2 elements of f32[2]@cuda:1, first at [1]; input 0: f32[2]@cuda:1 from -1 to 1" in caught.value.got
+    )
+    assert "f32[2]@cuda:1 → f32[2]@cuda:1  from -1 to 1" in text.getvalue().splitlines()[0]

@@ -1,7 +1,7 @@
 """Looking at commands as they run: the one that makes a NaN is named with its line, shapes are printed as they flow.
 
-with nnc.debug():                 compiled functions run as they are written, so breakpoint() sees values
-    loss = step(x, y)             NotFiniteError: log: got nan in 2 of 6 elements of f32[2, 3] … (train.py:12)
+with nnc.debug():             compiled functions run as they are written, so breakpoint() sees values
+    loss = step(x, y)         NotFiniteError: log: got nan in 2 of 6 elements of f32[2, 3] … (train.py:12)
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Tensors
 from nnc.core.running.inspectors import INSPECTORS
+from nnc.core.values.device import CPU
 from nnc.core.values.recorder import Labelled
 from nnc.core.values.tensor import Tensor
 from nnc.errors import NotFiniteError
@@ -82,7 +83,7 @@ def debug(
 
     `nan`, `inf`: the first command that writes such an element is a NotFiniteError with the operator, its layer, the
     user's line, where the element is, and the ranges of the inputs. `shapes`: a line for each command goes to `file`,
-    the standard output if there is none: line, operator, specs, smallest, mean and largest element. `eager`: compiled
+    the standard output if there is none: line, operator, specs, smallest and largest element. `eager`: compiled
     functions run as they are written, command by command, so that lines are exact and `breakpoint()` sees values;
     models run the programs that they have, kernel by kernel.
 
@@ -99,8 +100,8 @@ def debug(
 
 
 def _numbers(tensor: Tensor) -> NDArray[np.generic]:
-    """The elements in a type that NumPy computes with."""
-    values = tensor.numpy()
+    """The elements in a type that NumPy computes with; those of a device in a copy."""
+    values = tensor.to(CPU).numpy()
     return values.astype(np.float32) if tensor.dtype.is_float and tensor.dtype.itemsize == 2 else values
 
 
