@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
-from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, places_of, shares_of
+from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, element, places_of, shares_of
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import F32, Module, Type, Value
+from nnc.codegen.ir.builder import F32, Module, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
@@ -165,8 +165,7 @@ class PixelSide:
             inside = b.both(inside, b.both(b.compare(">=", column, 0), b.compare("<", column, p.width)))
             inside = b.both(inside, b.both(there, b.compare("<", pixel, c.pixels)))
             index = ((rest // c.core.rows * p.height + row) * p.width + corner) * p.channels + run
-            value = b.cast(b.load(self.source, b.choose(inside, index, 0), Type(p.scalar)), p.work)
-            values.append(b.choose(inside, value, b.zero(value.type)))
+            values.append(element(b, self.source, index, (p.scalar, p.work), inside))
         return values
 
 
@@ -195,6 +194,5 @@ class WeightSide:
             tap = b.choose(inside, k, 0) // p.depth
             base = b.load(c.bases, tap, start.type)
             index = base + k % p.depth * weights.depth_stride + place * weights.lane_stride
-            value = b.cast(b.load(self.source, b.choose(inside, index, 0), Type(p.scalar)), p.work)
-            values.append(b.choose(inside, value, b.zero(value.type)))
+            values.append(element(b, self.source, index, (p.scalar, p.work), inside))
         return values

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import NearArray, load_words, multiply_matrices, thread_of, wait
 from nnc.codegen.device.groups.results import ResultWriter
+from nnc.codegen.device.groups.tiles import tiled
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
-from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.ir.builder import BF16, F16, F32, I32, I64, U16, LocalVariable, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
@@ -76,12 +76,10 @@ class MatrixGroupProduct:
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
-        p = self.product.problem
-        items = math.prod(p.batch) * ceiling(p.rows, self.height) * ceiling(p.columns, self.width)
-        with phase(module, name) as writer, writer.b.loop(writer.begin, writer.end) as item:
-            _MatrixTileWriter(self, writer).write(item)
-        work = math.prod(p.batch) * p.rows * p.columns * p.inner
-        return (Phase(name, items, nanoseconds(module.target, F32, work)),)
+        return (tiled(module, name, self.product.problem, (self.height, self.width), F32, self._write),)
+
+    def _write(self, writer: PhaseWriter, item: Value) -> None:
+        _MatrixTileWriter(self, writer).write(item)
 
 
 def _in_chunks(p: MatrixProduct, along: int, step: int, lines: int) -> bool:

@@ -11,11 +11,20 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
-from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, places_of, shares_of, steps_of
+from nnc.codegen.device.groups.tiles import (
+    SIDE,
+    THREADS,
+    TOGETHER,
+    TileSums,
+    element,
+    places_of,
+    shares_of,
+    steps_of,
+    tiled,
+)
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
-from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
+from nnc.codegen.ir.builder import Builder, Module, Scalar, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 
@@ -41,11 +50,7 @@ class GroupProduct:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
         p = self.product.problem
-        items = math.prod(p.batch) * ceiling(p.rows, SIDE * self.height) * ceiling(p.columns, SIDE * self.width)
-        with phase(module, name) as writer, writer.b.loop(writer.begin, writer.end) as item:
-            self._write(writer, item)
-        work = math.prod(p.batch) * p.rows * p.columns * p.inner
-        return (Phase(name, items, nanoseconds(module.target, p.work, work)),)
+        return (tiled(module, name, p, (SIDE * self.height, SIDE * self.width), p.work, self._write),)
 
     def _write(self, w: PhaseWriter, item: Value) -> None:
         """One tile."""
@@ -110,8 +115,5 @@ class StridedSide:
                 inside.append(b.compare("<", k, self.inner))
             index = place * self.along + k * self.step
             condition = b.both(*inside) if len(inside) == 2 else inside[0] if inside else None
-            if condition is not None:
-                index = b.choose(condition, index, 0)
-            value = b.cast(b.load(self.source, index, Type(self.kinds[0])), self.kinds[1])
-            values.append(value if condition is None else b.choose(condition, value, b.zero(value.type)))
+            values.append(element(b, self.source, index, self.kinds, condition))
         return values

@@ -6,15 +6,20 @@ in the memory of the group, and sums `height` x `width` elements in registers, i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import NearArray, wait
 from nnc.codegen.device.preamble import PTX_TRIPLE
-from nnc.codegen.frame.kernel import ceiling
-from nnc.codegen.ir.builder import F64, Builder, LocalVariable, Scalar, Type, Value
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.ir.builder import F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
+
+WriteTile = Callable[[PhaseWriter, Value], None]
 
 # Threads along each side of a tile; elements behind each line of a slice, so that threads that write a column of it
 # meet other banks.
@@ -53,6 +58,22 @@ def places_of(thread: Value, lines: int, *, along_k: bool) -> Iterator[tuple[Val
             yield thread // steps + number * (THREADS // steps), thread % steps
         else:
             yield thread % lines, thread // lines + number * max(THREADS // lines, 1)
+
+
+def element(b: Builder, source: Value, index: Value, kinds: tuple[Scalar, Scalar], inside: Value | None) -> Value:
+    """source[index], 0 where it is not inside; None is always inside. `kinds` are the types in memory and here."""
+    place = index if inside is None else b.choose(inside, index, 0)
+    value = b.cast(b.load(source, place, Type(kinds[0])), kinds[1])
+    return value if inside is None else b.choose(inside, value, b.zero(value.type))
+
+
+def tiled(module: Module, name: str, p: MatrixProduct, sides: tuple[int, int], work: Scalar, write: WriteTile) -> Phase:
+    """The one phase of a product; an item is a tile of such sides, which `write` writes."""
+    items = math.prod(p.batch) * ceiling(p.rows, sides[0]) * ceiling(p.columns, sides[1])
+    with phase(module, name) as writer, writer.b.loop(writer.begin, writer.end) as item:
+        write(writer, item)
+    products = math.prod(p.batch) * p.rows * p.columns * p.inner
+    return Phase(name, items, nanoseconds(module.target, work, products))
 
 
 def shifts(share: int) -> list[int]:
