@@ -1,6 +1,6 @@
 """Writes logits.json and encodings.json of tests/language/architectures, of small networks, by transformers.
 
-python benchmarks/transformers_logits.py    needs torch and transformers
+python -P benchmarks/transformers_logits.py    needs torch and transformers, which import a package named kernels
 """
 
 from __future__ import annotations
@@ -71,51 +71,52 @@ ENCODERS = {
 
 
 def main() -> None:
-    """Write the file."""
-    cases = {}
-    for name, (kind, options) in CASES.items():
-        config = getattr(transformers, kind)(**options, attn_implementation="eager")
-        with tempfile.TemporaryDirectory() as folder:
-            transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-            # Files may have other names than the network: experts are apart in them.
-            stored = load_file(f"{folder}/model.safetensors")
-            generator = np.random.default_rng(0)
-            shapes = {path: list(stored[path].shape) for path in sorted(stored)}
-            drawn = {
-                path: torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
-                for path, shape in shapes.items()
-            }
-            save_file(drawn, f"{folder}/model.safetensors", {"format": "pt"})
-            own = {"experts_implementation": "eager"} if "experts" in str(options) else {}
-            model = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, dtype=torch.float64, attn_implementation="eager", **own
-            ).eval()
-        logits = model(torch.tensor([TOKENS])).logits[0].detach().numpy()
-        held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
-        rows = [[round(float(value), 9) for value in row[:6]] for row in logits[[0, 5, 11]]]
-        cases[name] = {"config": held, "shapes": shapes, "largest": float(np.abs(logits).max()), "logits": rows}
-    write("logits.json", cases)
+    """Write the files."""
+    write("logits.json", {name: logits(*case) for name, case in CASES.items()})
     write("encodings.json", {name: encoding(*case) for name, case in ENCODERS.items()})
+
+
+def logits(kind: str, options: dict[str, object]) -> dict[str, object]:
+    """Those of a language model."""
+    own = {"experts_implementation": "eager"} if "experts" in str(options) else {}
+    config, shapes, model = drawn(kind, options, transformers.AutoModelForCausalLM, own)
+    return recorded(config, shapes, model(torch.tensor([TOKENS])).logits)
 
 
 def encoding(kind: str, options: dict[str, object]) -> dict[str, object]:
     """What an encoder gives for tokens, in the middle of a batch that is filled up."""
+    config, shapes, model = drawn(kind, options, transformers.AutoModel, {})
+    return recorded(config, shapes, model(torch.tensor([TOKENS])).last_hidden_state)
+
+
+def drawn(
+    kind: str, options: dict[str, object], loader: type, own: dict[str, str]
+) -> tuple[transformers.PretrainedConfig, dict[str, list[int]], torch.nn.Module]:
+    """The configuration, the shapes of the tensors in its file, and a model whose tensors are drawn, in f64."""
     config = getattr(transformers, kind)(**options, attn_implementation="eager")
     with tempfile.TemporaryDirectory() as folder:
-        transformers.AutoModel.from_config(config).save_pretrained(folder)
+        loader.from_config(config).save_pretrained(folder)
+        # Files may have other names than the network: experts are apart in them.
         stored = load_file(f"{folder}/model.safetensors")
         generator = np.random.default_rng(0)
         shapes = {path: list(stored[path].shape) for path in sorted(stored)}
-        drawn = {
+        values = {
             path: torch.from_numpy(generator.standard_normal(shape, np.float32) * np.float32(0.3))
             for path, shape in shapes.items()
         }
-        save_file(drawn, f"{folder}/model.safetensors", {"format": "pt"})
-        model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    hidden = model(torch.tensor([TOKENS])).last_hidden_state[0].detach().numpy()
+        save_file(values, f"{folder}/model.safetensors", {"format": "pt"})
+        model = loader.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", **own).eval()
+    return config, shapes, model
+
+
+def recorded(
+    config: transformers.PretrainedConfig, shapes: dict[str, list[int]], result: torch.Tensor
+) -> dict[str, object]:
+    """What the tests read: some numbers of some rows."""
+    values = result[0].detach().numpy()
     held = {key: value for key, value in config.to_dict().items() if key not in ("transformers_version", "dtype")}
-    rows = [[round(float(value), 9) for value in row[:6]] for row in hidden[[0, 5, 11]]]
-    return {"config": held, "shapes": shapes, "largest": float(np.abs(hidden).max()), "logits": rows}
+    rows = [[round(float(value), 9) for value in row[:6]] for row in values[[0, 5, 11]]]
+    return {"config": held, "shapes": shapes, "largest": float(np.abs(values).max()), "logits": rows}
 
 
 def write(name: str, cases: dict[str, dict[str, object]]) -> None:
