@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import pytest
 from tests.backends.gpu.fake_cuda import FakeCuda
+from tests.backends.gpu.on_device import served
 
 from nnc.backends.gpu.cuda import assembler
 from nnc.backends.gpu.cuda import driver as cuda
 from nnc.backends.gpu.driver import GpuDriver
 from nnc.codegen.device.device_targets import cuda_target
-from nnc.core.running.devices import DEVICES
-from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.device import Device
-from nnc.dynamic.graph import default_graph
 
 
 @pytest.fixture
@@ -31,27 +29,14 @@ def driver(double: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Itera
     monkeypatch.setattr("nnc.codegen.device.launch.group_kernel", lambda *given: None, raising=False)
     monkeypatch.setattr(cuda, "cuda_target", lambda *capability: alone(*capability))
     monkeypatch.setattr("nnc.core.settings.SETTINGS.cache_folder", tmp_path)
-    made = GpuDriver("cuda", cuda.CudaDevices(double))
-    makers, drivers = dict(DEVICES._makers), dict(DEVICES._drivers)
-    DEVICES.add("cuda", lambda: made)
-    forget()
-    yield made
-    forget()
-    DEVICES._makers.update(makers)
-    DEVICES._drivers.clear()
-    DEVICES._drivers.update(drivers)
+    with served(GpuDriver("cuda", cuda.CudaDevices(double))) as made:
+        yield made
 
 
 def alone(major: int, minor: int):
     """The target of single threads; None where there is none."""
     target = cuda_target(major, minor)
     return None if target is None else replace(target, threads=1)
-
-
-def forget() -> None:
-    """Kernels of a driver that is gone."""
-    DISPATCHER._claims.clear()
-    default_graph()._ready.clear()
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from tests.backends.gpu.fake_cuda import ATTRIBUTES, COMPUTE_MAJOR, ILLEGAL_ADDRESS, OUT_OF_MEMORY, FakeCuda
+from tests.backends.gpu.on_device import check_a_forked_child, check_two_threads, on, program
 from tests.conformance.cases import CASES
 from tests.conformance.on_devices import check_row
 from tests.conformance.runs import REFERENCE
@@ -33,24 +32,10 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, IndexRangeError, OutOfMemoryError
 from nnc.ops.elementwise.pointwise import add, exp, log, sin, sqrt, tanh
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
-from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.rules import NoAttrs
 
 RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM is absent")
-
-
-def on(device: Device, values: object, dtype=F32) -> Tensor:
-    return Tensor.from_numpy(np.asarray(values), dtype).to(device)
-
-
-def program(device: Device, command: Command, inputs: list[Tensor], times: int = 1):
-    """The program of a command, and its result."""
-    specs = tuple(tensor.spec for tensor in inputs)
-    results = tuple(spec.on(device) for spec in infer(command.op, command.attrs, specs))
-    claim = DISPATCHER.claim(command, specs, results)
-    outputs = tuple(map(Tensor.empty, results))
-    call = Call(claim.kernel, tuple(inputs), outputs, None)
-    return claim.backend.program([call] * times), outputs[0]
 
 
 def test_bytes_go_there_and_back_in_order(driver: GpuDriver, device: Device) -> None:
@@ -164,36 +149,11 @@ def test_code_is_kept_on_disk(double: FakeCuda, device: Device) -> None:
 
 
 def test_a_forked_child_is_refused(driver: GpuDriver, device: Device) -> None:
-    x = on(device, np.ones(4))
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            driver.synchronize(device)
-        except DeviceError as error:
-            code = 0 if "spawn" in error.fix else 2
-        os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
+    check_a_forked_child(driver, device)
 
 
 def test_two_threads_take_turns(device: Device) -> None:
-    wrong: list[str] = []
-
-    def work(seed: int) -> None:
-        values = np.random.default_rng(seed).random(100).astype(np.float32)
-        run, y = program(device, Command(exp, NoAttrs()), [on(device, values)])
-        for _ in range(50):
-            run()
-            if not np.allclose(y.to(CPU).numpy(), np.exp(values), rtol=1e-5):
-                wrong.append(f"thread {seed}")
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    check_two_threads(device)
 
 
 def test_programs_that_are_dropped_leave_nothing(double: FakeCuda, driver: GpuDriver, device: Device) -> None:

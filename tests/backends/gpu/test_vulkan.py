@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
-from tests.backends.gpu.conftest import forget
+from tests.backends.gpu.on_device import check_a_forked_child, check_two_threads, on, served
+from tests.backends.gpu.on_device import program as program_on
 
 from nnc.backends.gpu.driver import GpuDriver
 from nnc.backends.gpu.vulkan.driver import VulkanDevices
@@ -23,7 +23,6 @@ from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.program.assembling import CommandKernel
 from nnc.codegen.program.claims import TableClaims
-from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Call, Relocatable
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import Command
@@ -34,7 +33,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, IndexRangeError, OutOfMemoryError
 from nnc.ops.elementwise.pointwise import add, exp, relu
 from nnc.ops.indexing.indexing import INDEX_SELECT, AxisAttrs
-from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.rules import NoAttrs
 
 ABSENCE = VulkanDevices().absence
 pytestmark = pytest.mark.skipif(bool(ABSENCE), reason=f"no Vulkan device: {ABSENCE}")
@@ -48,30 +47,12 @@ def driver(request, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterator[GpuDr
     if request.param == "apart":
         monkeypatch.setattr(PhysicalDevice, "shares_memory", False)
     monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
-    made = GpuDriver("vulkan", VulkanDevices())
-    makers, drivers = dict(DEVICES._makers), dict(DEVICES._drivers)
-    DEVICES.add("vulkan", lambda: made)
-    forget()
-    yield made
-    forget()
-    made.synchronize(DEVICE)
-    DEVICES._makers.update(makers)
-    DEVICES._drivers.clear()
-    DEVICES._drivers.update(drivers)
+    with served(GpuDriver("vulkan", VulkanDevices())) as made:
+        yield made
+        made.synchronize(DEVICE)
 
 
-def on_vulkan(values: object, dtype=F32) -> Tensor:
-    return Tensor.from_numpy(np.asarray(values), dtype).to(DEVICE)
-
-
-def program(command: Command, inputs: list[Tensor], times: int = 1):
-    """The program of a command, and its result."""
-    specs = tuple(tensor.spec for tensor in inputs)
-    results = tuple(spec.on(DEVICE) for spec in infer(command.op, command.attrs, specs))
-    claim = DISPATCHER.claim(command, specs, results)
-    outputs = tuple(map(Tensor.empty, results))
-    call = Call(claim.kernel, tuple(inputs), outputs, None)
-    return claim.backend.program([call] * times), outputs[0]
+on_vulkan, program = partial(on, DEVICE), partial(program_on, DEVICE)
 
 
 def engine_of(driver: GpuDriver) -> VulkanEngine:
@@ -176,36 +157,11 @@ def test_programs_that_are_dropped_leave_nothing(driver: GpuDriver) -> None:
 
 
 def test_two_threads_take_turns(driver: GpuDriver) -> None:
-    wrong: list[str] = []
-
-    def work(seed: int) -> None:
-        values = np.random.default_rng(seed).random(100).astype(np.float32)
-        run, y = program(Command(exp, NoAttrs()), [on_vulkan(values)])
-        for _ in range(50):
-            run()
-            if not np.allclose(y.to(CPU).numpy(), np.exp(values), rtol=1e-5):
-                wrong.append(f"thread {seed}")
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    check_two_threads(DEVICE)
 
 
 def test_a_forked_child_is_refused(driver: GpuDriver) -> None:
-    x = on_vulkan(np.ones(4))
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            driver.synchronize(DEVICE)
-        except DeviceError as error:
-            code = 0 if "spawn" in error.fix else 2
-        os._exit(code)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    np.testing.assert_array_equal(x.to(CPU).numpy(), np.ones(4))
+    check_a_forked_child(driver, DEVICE)
 
 
 def test_a_device_that_is_lost_says_so(driver: GpuDriver, monkeypatch: pytest.MonkeyPatch) -> None:
