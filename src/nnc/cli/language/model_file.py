@@ -26,9 +26,7 @@ LanguageFile = Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file,
 Context = Annotated[
     int, typer.Option(min=0, metavar="N", help="Tokens of prompt and answer together. Default: 4,096 or the model's.")
 ]
-CacheKind = Annotated[
-    str, typer.Option("--cache", metavar="f32|bf16|int8", help="What keys and values of earlier tokens are held in.")
-]
+CacheKind = Annotated[CacheType, typer.Option("--cache", help="What keys and values of earlier tokens are held in.")]
 Limit = Annotated[
     int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
 ]
@@ -61,24 +59,23 @@ def opened(
     backend: str,
     quantize: str | None = None,
     adapter: Path | None = None,
-    cache: str = "f32",
+    cache: CacheType = "f32",
     draft: str | None = None,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
-        held = cast("CacheType", cache)
-        needed = language.memory(path, context=context, cache=held).total
+        needed = language.memory(path, context=context, cache=cache).total
         if draft not in (None, "ngram"):
-            needed += language.memory(str(draft), cache=held).total
+            needed += language.memory(str(draft), cache=cache).total
         if needed > limit:
             got = f"{size(needed)} of weights, caches and arena"
             raise MemoryLimitError(
                 "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, or --cache int8"
             )
     try:
-        mode, held = cast("QuantizationMode | None", quantize), cast("CacheType", cache)
+        mode = cast("QuantizationMode | None", quantize)
         return language.load(
-            path, context=context, quantize=mode, adapter=adapter, cache=held, draft=draft, backend=backend
+            path, context=context, quantize=mode, adapter=adapter, cache=cache, draft=draft, backend=backend
         )
     except ImportError as error:
         fix = "pip install 'nnc[language]'"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 from nnc import language
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
 from nnc.nn.steps.keys import CacheType
 
 
-def plan_language(path: Path, context: int, batch: int, cache: str, limit: int | None, *, json: bool) -> int:
+def plan_language(path: Path, context: int, batch: int, cache: CacheType, limit: int | None, *, json: bool) -> int:
     """Print the statement; 1 where it is above the limit."""
-    memory = language.memory(path, context=context, batch=batch, cache=cast("CacheType", cache))
+    memory = language.memory(path, context=context, batch=batch, cache=cache)
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,

@@ -8,6 +8,7 @@ from pathlib import Path
 from nnc.classes import dataclass
 from nnc.cli.language.model_file import Pace, opened, shown
 from nnc.cli.terminal import write_json
+from nnc.nn.steps.keys import CacheType
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Writing:
     backend: str
     adapter: Path | None = None
     grammar: str | dict[str, object] | None = None
-    cache: str = "f32"
+    cache: CacheType = "f32"
     draft: str | None = None
 
 
