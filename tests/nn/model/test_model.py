@@ -96,6 +96,7 @@ def test_a_summary_tells_bytes_and_work_and_prints_a_table() -> None:
     assert len(lines) == 3 + 4
     assert repr(model.summary()) == str(model.summary())
     assert model.summary()[:1] == (dense,)
+    assert str(nn.Model(nn.Sequential(), (4,)).summary()).splitlines()[-1].split() == ["total", "0", "0", "0", "0"]
 
 
 def test_a_summary_with_times_measures_each_layer() -> None:

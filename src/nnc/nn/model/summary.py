@@ -17,6 +17,9 @@ from nnc.ops.work import work
 from nnc.symbolic import Symbol, SymbolicGraph
 
 MEASURED_RUNS = 5
+# Columns that are no numbers, and those that count.
+WORDS = 3
+COUNTS = ("parameters", "parameter_bytes", "output_bytes", "work")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +47,42 @@ class ModelSummary(tuple[LayerSummary, ...]):
     __slots__ = ()
 
     @property
+    def is_timed(self) -> bool:
+        """Whether its layers were measured."""
+        return any(row.seconds is not None for row in self)
+
+    @property
     def cells(self) -> list[tuple[str, ...]]:
         """The rows as texts, the sums last; a column of milliseconds where they were measured."""
-        timed = any(row.seconds is not None for row in self)
-        rows = [
-            (
-                row.name, row.layer, str([*row.output]), f"{row.parameters:,}", f"{row.parameter_bytes:,}",
-                f"{row.output_bytes:,}", f"{row.work:,}", *([_milliseconds(row.seconds)] if timed else []),
-            )
-            for row in self
-        ]  # fmt: skip
-        sums = (
-            "total", "", "", f"{sum(row.parameters for row in self):,}",
-            f"{sum(row.parameter_bytes for row in self):,}", f"{sum(row.output_bytes for row in self):,}",
-            f"{sum(row.work for row in self):,}",
-            *([_milliseconds(sum(row.seconds or 0.0 for row in self))] if timed else []),
-        )  # fmt: skip
-        return [*rows, sums]
+        rows = [(row.name, row.layer, str([*row.output]), *self._sums([row])) for row in self]
+        return [*rows, ("total", "", "", *self._sums(self))]
+
+    def _sums(self, rows: Sequence[LayerSummary]) -> tuple[str, ...]:
+        """The columns of numbers of some rows together."""
+        texts = [f"{sum(getattr(row, name) for row in rows):,}" for name in COUNTS]
+        if self.is_timed:
+            texts.append(f"{sum(row.seconds or 0.0 for row in rows) * 1e3:.3f}")
+        return tuple(texts)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
-        timed = any(row.seconds is not None for row in self)
-        named = ("name", "layer", "output", "parameters", "parameter bytes", "output bytes", "work")
-        return (*named, "ms") if timed else named
+        named = ("name", "layer", "output", *(name.replace("_", " ") for name in COUNTS))
+        return (*named, "ms") if self.is_timed else named
 
     def __str__(self) -> str:
         lines = [self.columns, *self.cells]
         widths = [max(len(line[place]) for line in lines) for place in range(len(self.columns))]
-        left = 3
 
         def text(line: tuple[str, ...]) -> str:
-            parts = zip(line, widths, strict=True)
-            return "  ".join(
-                part.ljust(width) if place < left else part.rjust(width) for place, (part, width) in enumerate(parts)
-            ).rstrip()
+            parts = enumerate(zip(line, widths, strict=True))
+            shown = (part.ljust(width) if place < WORDS else part.rjust(width) for place, (part, width) in parts)
+            return "  ".join(shown).rstrip()
 
         rule = "  ".join("─" * width for width in widths)
         return "\n".join([text(lines[0]), rule, *map(text, lines[1:-1]), rule, text(lines[-1])])
 
     __repr__ = __str__
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:.3f}"
 
 
 def summarize(
