@@ -1,6 +1,6 @@
 """Kernels of a device beside torch's on the same device: times, ratio, error; one JSON line per case.
 
-    PYTHONPATH=. python benchmarks/device_peers.py [--device cuda] [--seconds 0.5] [--only TEXT]
+    python benchmarks/device_peers.py [--device cuda] [--seconds 0.5] [--only TEXT]
 
 Both run many times between two waits, ours as a program that was recorded once, torch's as calls; operands stay where
 they are. `ratio` is torch's time / ours. `error` is the largest difference from torch's result, as a part of its
@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
-from benchmarks.devices import seconds_each
+from devices import seconds_each
 
 import nnc
 from nnc.core.running.devices import DEVICES

@@ -1,6 +1,6 @@
 """Rates of a device: copies, elementwise work, products, launches; one JSON line per figure.
 
-    PYTHONPATH=. python benchmarks/devices.py [--device cuda] [--seconds 1.0]
+    python benchmarks/devices.py [--device cuda] [--seconds 1.0]
 
 Programs are recorded once; a time is that of many runs between two waits, divided by their number, after a first run.
 Bytes are those that must be read and written.
