@@ -48,9 +48,13 @@ def test_files(machine: SimulatedMachine, folder: Path, call: Callable[..., Ran]
     planned = call("plan", "net.onnx", "--size", "batch=2", "--device", "cuda:1")
     assert planned.code == 0
     assert call("plan", "net.onnx", "--size", "batch=2", "--train", "--device", "cuda:1").code == 0
+    assert call("plan", "net.onnx", "--size", "batch=1..2", "--device", "cuda:1").code == 0
 
 
-@pytest.mark.parametrize("command", [["train", "digits"], ["plan", "net.onnx"], ["run", "net.onnx"]])
+@pytest.mark.parametrize(
+    "command",
+    [["train", "digits"], ["plan", "net.onnx"], ["plan", "net.onnx", "--size", "batch=1..4"], ["run", "net.onnx"]],
+)
 def test_a_device_that_is_not_there(folder: Path, call: Callable[..., Ran], command: list[str]) -> None:
     nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), folder / "net.onnx")
     with simulated():

@@ -59,13 +59,21 @@ def plan(
 
     nnc plan model.gguf --context 4096 --batch 2 --cache int8 --limit 500MB
     """
-    if is_language_file(model):
-        return plan_language(model, context, batch, cache, limit, json=json)
-    if any(map(is_range, size or ())):
-        return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
+    with placed(device):
+        if is_language_file(model):
+            return plan_language(model, context, batch, cache, limit, json=json)
+        if any(map(is_range, size or ())):
+            return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
+        return _plan_size(model, size, limit, backend, html, train=train, json=json)
+
+
+def _plan_size(
+    model: Path, size: list[str] | None, limit: int | None, backend: str, html: Path | None, *, train: bool, json: bool
+) -> int:
+    """The bytes of one size, and their picture."""
     if html is not None:
         check_writable(html)
-    with placed(device), recorded_stages() as stages:
+    with recorded_stages() as stages:
         loaded = load(model, size, backend)
         compiled = _training(model, loaded, limit, backend) if train else loaded.compiled()
     statement = compiled.memory() if train else loaded.memory()
