@@ -169,6 +169,9 @@ class _Entry(_Function):
         inputs, outputs = self.given["inputs"], self.given["outputs"]
         for value in self.given.values():
             self.refuse_null(value)
+        if self.pool is not None:
+            with b.when(b.emit(Type(BOOL), f"icmp ne ptr {self.pool.pool.text}, null")):
+                self.refuse_null(self.pool.function())
         for name in ("arena", "state"):
             if name in self.given:
                 self._refuse_misaligned(self.given[name], ALIGNMENT)
@@ -348,7 +351,7 @@ class _Checked(_Function):
         b, program = self.b, self.program
         nbytes = b.arguments[0]
         wide = nbytes if self.size == INDEX else b.emit(INDEX, f"zext i32 {nbytes.text} to i64")
-        self.refuse(b.compare("<", wide, program.arena_bytes), ErrorCode.ARENA_TOO_SMALL)
+        self.refuse(b.emit(Type(BOOL), f"icmp ult i64 {wide.text}, {program.arena_bytes}"), ErrorCode.ARENA_TOO_SMALL)
         for value in self.given.values():
             self.refuse_null(value)
         memory = [(self.number(self.given["arena"]), program.arena_bytes)]
@@ -357,11 +360,12 @@ class _Checked(_Function):
             self._refuse_overlap(*memory)
         inputs = [self._span(self.given["inputs"], n + self.of_file, p.nbytes) for n, p in enumerate(program.inputs)]
         outputs = [self._span(self.given["outputs"], n, port.nbytes) for n, port in enumerate(program.outputs)]
-        for given in inputs:
+        weights = [self._span(self.given["inputs"], 0, program.constant_bytes)] if self.of_file else []
+        for given in (*weights, *inputs):
             for span in memory:
                 self._refuse_overlap(given, span)
         for place, wanted in enumerate(outputs):
-            for span in (*memory, *outputs[:place]):
+            for span in (*memory, *weights, *outputs[:place]):
                 self._refuse_overlap(wanted, span)
         names = ", ".join(f"ptr {value.text}" for value in self.given.values())
         b.finish(b.emit(INT, f"call i32 @{program.name}_run({names})"))

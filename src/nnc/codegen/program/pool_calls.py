@@ -63,6 +63,10 @@ class PoolCalls:
             b.store(value, b.offset(self.argument, slot, I64), 0)
         self._call(chunks)
 
+    def function(self) -> Value:
+        """The callback of a pool that is there."""
+        return self.b.load(self.pool, PARALLEL_FOR, ADDRESS)
+
     def _call(self, chunks: Value) -> None:
         """By the callback, or the only chunk at once."""
         b, size, argument = self.b, _size(self.b.module), self.argument
@@ -74,7 +78,7 @@ class PoolCalls:
         b.line(f"call void @{self.name}_task(ptr {argument.text}, {size} 0)")
         b.jump(end)
         b.open(shared)
-        context, function = b.load(self.pool, CONTEXT, ADDRESS), b.load(self.pool, PARALLEL_FOR, ADDRESS)
+        context, function = b.load(self.pool, CONTEXT, ADDRESS), self.function()
         operands = f"ptr {context.text}, {size} {count.text}, ptr @{self.name}_task, ptr {argument.text}"
         b.line(f"call void {function.text}({operands})")
         b.jump(end)
