@@ -7,18 +7,16 @@ import builtins
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from tests.project.sources import PACKAGE, tree_of
 
 import nnc
-
-SOURCE = Path(nnc.__file__)
 
 
 def checked_names() -> set[str]:
     """What a type checker reads: the imports under TYPE_CHECKING."""
-    tree = ast.parse(SOURCE.read_text())
+    tree = tree_of(PACKAGE / "__init__.py")
     (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     names = {alias.asname or alias.name for node in imports for alias in node.names}

@@ -7,12 +7,10 @@ import re
 import sys
 import tomllib
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
+from tests.project.sources import PACKAGE, ROOT, imported_modules, source_files, tree_of
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "nnc"
 DIAGRAM_TITLE = "Imports only point down this list:"
 # What a package may import besides the standard library and itself, where that is almost nothing.
 STANDALONE = {
@@ -49,7 +47,7 @@ def contract_layers() -> list[str]:
 
 
 def diagram_layers() -> list[str]:
-    docstring = ast.get_docstring(ast.parse((PACKAGE / "__init__.py").read_text())) or ""
+    docstring = ast.get_docstring(tree_of(PACKAGE / "__init__.py")) or ""
     lines = iter(docstring.partition(DIAGRAM_TITLE)[2].splitlines())
     layers = list[str]()
     for line in lines:
@@ -58,17 +56,6 @@ def diagram_layers() -> list[str]:
         elif line.strip() and layers:
             break
     return layers
-
-
-def imported_modules(file: Path) -> set[str]:
-    modules = set[str]()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            modules.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: a relative import hides its layer"
-            modules.add(node.module or "")
-    return modules
 
 
 def test_the_diagram_equals_the_contract() -> None:
@@ -101,18 +88,18 @@ def test_no_upper_layer_names_a_backend(layer: str) -> None:
     for file in sorted((PACKAGE / layer).rglob("*.py")):
         code = file.read_text(encoding="utf-8")
         assert not re.search(r"llvm|onednn|\bblas\b", code, re.IGNORECASE), file.relative_to(ROOT)
-        for node in ast.walk(ast.parse(code)):
+        for node in ast.walk(tree_of(file)):
             named = [keyword.value for keyword in node.keywords] if isinstance(node, ast.Call) else []
             assert not any(isinstance(one, ast.Constant) and one.value == "reference" for one in named), file
 
 
 def test_no_layer_imports_another_by_a_text() -> None:
     """What import-linter does not see: a module of ours named in a call, but by the wiring and by faces of packages."""
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in source_files():
         if file == PACKAGE / "__init__.py":
             continue
         package = ".".join(("nnc", *file.relative_to(PACKAGE).parent.parts))
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
                 texts = [text.value for text in ast.walk(node) if isinstance(text, ast.Constant)]
                 ours = [text for text in texts if str(text).startswith("nnc")]
@@ -122,7 +109,7 @@ def test_no_layer_imports_another_by_a_text() -> None:
 @pytest.mark.parametrize("package", DOORS)
 def test_a_package_is_imported_by_its_face_and_its_doors(package: str) -> None:
     deeper = set[str]()
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in source_files():
         if file.is_relative_to(PACKAGE / package) or file == PACKAGE / "__init__.py":
             continue
         for module in imported_modules(file):

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.project.sources import PACKAGE, source_files, tree_of
 
 import nnc
 from nnc.ops import OPERATORS
 
-PACKAGE = Path(nnc.__file__).parent
 # Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
 FAMILIES = (
     "ops", "backends", "codegen/kernels", "nn/layers", "symbolic/passes", "cli", "onnx/rows", "onnx/exports",
@@ -57,8 +57,8 @@ def repeated(found: Mapping[str, list[Path]]) -> set[str]:
 
 def test_public_classes_do_not_repeat_a_name() -> None:
     found = defaultdict[str, list[Path]](list)
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    for file in source_files():
+        for node in tree_of(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 # A class is a member of a family only as a kernel or a layer: elsewhere its name is its own.
                 kernel = any(file.is_relative_to(PACKAGE / one) for one in ("codegen/kernels", "nn/layers"))
@@ -68,7 +68,7 @@ def test_public_classes_do_not_repeat_a_name() -> None:
 
 def test_public_modules_do_not_repeat_a_name() -> None:
     found = defaultdict[str, list[Path]](list)
-    for file in PACKAGE.rglob("*.py"):
+    for file in source_files():
         if file.stem != "__init__":
             found[file.stem].append(file)
     assert repeated(found) == set(MODULES)

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import runpy
 import tomllib
-from pathlib import Path
 
 import pytest
+from tests.project.sources import ROOT, imported_modules, source_files
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()
 requirements = runpy.run_path(str(ROOT / "scripts" / "requirements.py"))["requirements"]
 
 
-def imported(folder: Path) -> set[str]:
-    """The packages that any module names in an import."""
-    found = set[str]()
-    for file in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Import):
-                found.update(alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found
-
-
 def test_every_dependency_is_imported() -> None:
     dependencies = {line.partition(">=")[0] for line in tomllib.loads(PROJECT)["project"]["dependencies"]}
-    assert dependencies - imported(ROOT / "src" / "nnc") == set()
+    imported = {module.partition(".")[0] for file in source_files() for module in imported_modules(file)}
+    assert dependencies - imported == set()
 
 
 def test_the_lowest_versions_are_the_bounds() -> None:

@@ -6,12 +6,10 @@ import ast
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from tests.project.sources import PACKAGE, ROOT, imported_modules, source_files, tree_of
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "nnc"
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal"}
 ROOT_ENTRIES = {
     ".ci", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md",
@@ -36,16 +34,6 @@ LONG_FILES = {
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
 
 
-def imports(tree: ast.Module) -> set[str]:
-    names = set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.partition(".")[0])
-    return names
-
-
 def allows_pickle(node: ast.AST) -> bool:
     """Whether a call hands `allow_pickle` anything but False: NumPy's own door to pickle."""
     return isinstance(node, ast.Call) and any(
@@ -54,15 +42,10 @@ def allows_pickle(node: ast.AST) -> bool:
     )
 
 
-def source_files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
-
-
 def test_no_file_uses_pickle() -> None:
     for file in source_files():
-        tree = ast.parse(file.read_text())
-        assert imports(tree).isdisjoint(FORBIDDEN_MODULES), file
-        assert not any(map(allows_pickle, ast.walk(tree))), file
+        assert {name.partition(".")[0] for name in imported_modules(file)}.isdisjoint(FORBIDDEN_MODULES), file
+        assert not any(map(allows_pickle, ast.walk(tree_of(file)))), file
 
 
 def test_every_package_has_a_docstring() -> None:
@@ -70,7 +53,7 @@ def test_every_package_has_a_docstring() -> None:
     for package in sorted(packages):
         init = package / "__init__.py"
         assert init.is_file(), f"{package} has no __init__.py"
-        assert ast.get_docstring(ast.parse(init.read_text())), f"{init} has no docstring"
+        assert ast.get_docstring(tree_of(init)), f"{init} has no docstring"
 
 
 def test_no_file_has_an_empty_name() -> None:
@@ -102,10 +85,6 @@ def test_variables_say_what_they_hold() -> None:
     """In f-strings of Python 3.11 as everywhere else."""
     empty = {str(file): names for file in source_files() if (names := bindings(tree_of(file)) & EMPTY_VARIABLES)}
     assert empty == {}
-
-
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
