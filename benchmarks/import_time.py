@@ -3,7 +3,7 @@
     python benchmarks/import_time.py [--repeats N]
 
 `interpreter` is a process that imports nothing, `numpy` one that imports NumPy alone, which every import of nnc needs.
-`nnc` imports the front door, and `nn` the layers too.
+`nnc` imports the front door, `nn` the face of the layers, and `model` makes a first model, which imports what it needs.
 Bytecode is there, as where a package is installed: a run before the first counted one writes it to a folder of its own.
 `processor` is the time on processors of all runs that count, which other processes lengthen less, per run.
 """
@@ -20,6 +20,7 @@ import tempfile
 import time
 
 PROGRAMS = {"interpreter": "pass", "numpy": "import numpy", "nnc": "import nnc", "nn": "from nnc import nn"}
+PROGRAMS["model"] = "from nnc import nn; nn.Model(nn.Dense(10), (64,))"
 
 
 def with_bytecode(folder: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ Imports only point down this list:
     graph
     arguments
     classes
+    faces
     vocabulary
     errors
 

@@ -6,6 +6,7 @@ import ast
 import builtins
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
@@ -71,3 +72,28 @@ def test_layers_are_attributes_without_an_import_of_their_own() -> None:
 def test_all_names_come_without_an_extra() -> None:
     program = "import sys; sys.modules.update(onnx=None, sklearn=None, PIL=None, pyarrow=None); from nnc import *; nn"
     subprocess.run([sys.executable, "-P", "-c", program], check=True)
+
+
+@pytest.mark.parametrize("package", ["nn", "planning"])
+def test_the_table_of_a_face_names_what_a_type_checker_reads(package: str) -> None:
+    face = import_module(f"nnc.{package}")
+    tree = tree_of(PACKAGE / package / "__init__.py")
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    homes = {}
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        for alias in node.names:
+            names = import_module(str(node.module)).__all__ if alias.name == "*" else [alias.name]
+            homes |= dict.fromkeys(names, node.module)
+    modules = {name for name, home in face._HOMES.items() if home.endswith(f".{name}")}
+    assert {name: home for name, home in face._HOMES.items() if name not in modules} == {
+        name: home for name, home in homes.items() if name not in modules
+    }
+    assert set(face.__all__) == set(homes)
+    assert all(getattr(face, name) is getattr(face, name) for name in face._HOMES)
+    assert set(face._HOMES) <= set(dir(face))
+
+
+def test_layers_are_imported_when_one_is_used() -> None:
+    asked = ("nnc.nn.model", "nnc.nn.layers", "nnc.symbolic", "nnc.dynamic", "nnc.planning.portfolio")
+    assert run(f"import sys; from nnc import nn; print([name for name in {asked} if name in sys.modules])") == "[]\n"

@@ -16,10 +16,11 @@ DIAGRAM_TITLE = "Imports only point down this list:"
 STANDALONE = {
     "errors": set[str](),
     "classes": {"_typeshed"},
+    "faces": set[str](),
     "vocabulary": {"nnc.errors"},
     "arguments": {"nnc.classes", "nnc.errors", "nnc.vocabulary.words"},
     "graph": {"nnc.arguments", "nnc.classes", "nnc.errors"},
-    "planning": {"nnc.arguments", "nnc.classes", "nnc.errors", "numpy"},
+    "planning": {"nnc.arguments", "nnc.classes", "nnc.errors", "nnc.faces", "numpy"},
 }
 # The doors of a package beside its face: whatever is deeper is the package's own. In `core` and `ops`, the vocabularies
 # of the others, each module is a door.

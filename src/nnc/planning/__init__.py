@@ -4,6 +4,7 @@
 
 Nothing here knows tensors or graphs. Only the standard library is needed; NumPy makes very large problems faster.
 
+>>> from nnc.planning import Block, Problem, faults, solve
 >>> problem = Problem((Block("a", 64, 0, 2), Block("b", 32, 1, 3), Block("c", 64, 2, 4)))
 >>> plan = solve(problem)
 >>> plan.arena_bytes, plan.lower_bound, plan.optimal, faults(problem, plan)
@@ -12,26 +13,31 @@ Nothing here knows tensors or graphs. Only the standard library is needed; NumPy
 
 from __future__ import annotations
 
-from nnc.planning.bound import lower_bound, proven_bytes
-from nnc.planning.page import (
-    Band,
-    BlockText,
-    Curve,
-    GraphNode,
-    GraphStage,
-    MapView,
-    PageTable,
-    StepText,
-    TimelineBar,
-    memory_begins,
-    memory_map,
-    page_of_views,
-)
-from nnc.planning.plan import Plan, Witness
-from nnc.planning.portfolio import SOLVERS, beyond, smallest_plan, solve
-from nnc.planning.problem import Block, Interference, Problem
-from nnc.planning.read import read_csv
-from nnc.planning.verify import faults
+from typing import TYPE_CHECKING
+
+from nnc.faces import fetched, homes
+
+if TYPE_CHECKING:
+    from nnc.planning.bound import lower_bound, proven_bytes
+    from nnc.planning.page import (
+        Band,
+        BlockText,
+        Curve,
+        GraphNode,
+        GraphStage,
+        MapView,
+        PageTable,
+        StepText,
+        TimelineBar,
+        memory_begins,
+        memory_map,
+        page_of_views,
+    )
+    from nnc.planning.plan import Plan, Witness
+    from nnc.planning.portfolio import SOLVERS, beyond, smallest_plan, solve
+    from nnc.planning.problem import Block, Interference, Problem
+    from nnc.planning.read import read_csv
+    from nnc.planning.verify import faults
 
 __all__ = [
     "SOLVERS",
@@ -60,3 +66,28 @@ __all__ = [
     "smallest_plan",
     "solve",
 ]
+
+_HOMES = homes(
+    {
+        "nnc.planning.bound": "bound lower_bound proven_bytes",
+        "nnc.planning.page": "Band BlockText Curve GraphNode GraphStage MapView PageTable StepText TimelineBar "
+        "memory_begins memory_map page page_of_views",
+        "nnc.planning.plan": "Plan Witness plan",
+        "nnc.planning.portfolio": "SOLVERS beyond portfolio smallest_plan solve",
+        "nnc.planning.problem": "Block Interference Problem problem",
+        "nnc.planning.read": "read read_csv",
+        "nnc.planning.verify": "faults verify",
+    }
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return fetched(name, _HOMES, globals())
