@@ -199,3 +199,16 @@ def test_vectors_of_texts_have_length_one(place: Path) -> None:
 def test_a_file_without_tokens_for_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="no tokenizer"):
         language.load(write_text_model(tmp_path / "a.gguf", model=None))
+
+
+def test_the_statement_counts_the_model_and_the_caches_of_a_draft(tmp_path: Path) -> None:
+    """Each row has its own caches of the draft's model."""
+    place, small = write_text_model(tmp_path / "a.gguf"), write_text_model(tmp_path / "b.gguf", context=32)
+    alone, draft = language.memory(place, batch=4), language.memory(small)
+    both = language.memory(place, batch=4, draft=small)
+    assert both.weights == alone.weights + draft.weights
+    assert both.cache == alone.cache + 4 * draft.cache
+    assert both.total == alone.total + draft.total + 3 * draft.cache
+    assert language.memory(place, batch=4, draft="ngram").total == alone.total
+    loaded = language.load(place, draft=small, backend="reference")
+    assert loaded.memory(batch=4).cache == both.cache

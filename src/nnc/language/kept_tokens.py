@@ -24,6 +24,8 @@ from nnc.nn.generation import Scores, TokenModel, borrowed_caches
 MOST_STEPS = 256
 # Tokens that are proposed and read at a time, with the one before them.
 AHEAD = 3
+# Of a prompt at least so many are read at once: with few or many others a token has the same bits.
+TOGETHER = 2
 TOKENS, FACT = "tokens", "nnc.kept_tokens"
 
 
@@ -57,22 +59,58 @@ class KeptTokens:
         self._model, self.room, self._shared, self._row = model, room, shared, row
         self._caches = borrowed_caches(self, model, 1, room) if shared is None else shared.emptied(row)
         self.tokens: list[int] = []
+        # So many of them, from the first on, were read with others: these have the bits that any such reading gives.
+        self._together = 0
 
     def leave(self) -> None:
         """No text is continued here for now: those of other rows need not wait for it."""
         if self._shared is not None:
             self._shared.leave(self._row)
 
-    def scores(self, tokens: Sequence[int]) -> NDArray[np.float64]:
-        """Scores of what follows these tokens; those that they share with what was read are not read again."""
-        pairs = enumerate(zip(self.tokens, tokens, strict=False))
-        same = next((place for place, (own, other) in pairs if own != other), min(len(self.tokens), len(tokens)))
+    def clear(self) -> None:
+        """Forget all tokens, and what was computed of them."""
+        self.keep(0)
+        self._model.exclusively(self._caches.clear)
+
+    def keep(self, count: int) -> None:
+        """Forget the tokens behind the first `count`."""
+        del self.tokens[count:]
+        self._together = min(self._together, count)
+
+    def begun(self, tokens: Sequence[int]) -> int:
+        """How many of these, from the first on, were read here together: an answer behind them has the same bits."""
+        return min(_same(self.tokens, tokens), self._together)
+
+    def copy_from(self, other: KeptTokens, count: int) -> None:
+        """Have the first `count` tokens of another of the same model as if they had been read here."""
+
+        def copy() -> None:
+            for name, cache in self._caches.tensors.items():
+                cache.numpy()[:, :count] = other._caches.tensors[name].numpy()[:, :count]
+            self._caches.reach = max(self._caches.reach, count)
+
+        self._model.exclusively(copy)
+        self.tokens, self._together = other.tokens[:count], count
+
+    @property
+    def on_host(self) -> bool:
+        """Whether what is kept lies in the memory of the host."""
+        return all(tensor.spec.device.is_host for tensor in self._caches.tensors.values())
+
+    def scores(self, tokens: Sequence[int], least: int = 1) -> NDArray[np.float64]:
+        """Scores of what follows these tokens; those that they share with what was read are not read again.
+
+        At least so many are read in each step, unless there are fewer: one alone has other bits than one of several.
+        """
         # The scores behind a token come of reading it.
-        done = min(same, len(tokens) - 1)
-        del self.tokens[done:]
+        done = max(min(_same(self.tokens, tokens), len(tokens) - least), 0)
+        self.keep(done)
         while done < len(tokens):
             stop = min(done + MOST_STEPS, len(tokens))
-            scores = self._read(tokens, done, stop)
+            start = max(min(done, stop - least), 0)
+            scores = self._read(tokens, start, stop)
+            if stop - start > 1 and self._together >= start:
+                self._together = stop
             self.tokens.extend(tokens[done:stop])
             done = stop
         return np.asarray(scores[0])
@@ -106,7 +144,8 @@ class KeptTokens:
         self._caches.reach = max(self._caches.reach, stop)
         values = (part, positions, np.zeros(rows, np.int32))
         (scores,) = self._model.between_updates("generate", partial(step.run, values))
-        self.tokens[stop - count :] = tokens[stop - count : stop]
+        self.keep(stop - count)
+        self.tokens.extend(tokens[stop - count : stop])
         return np.asarray(scores[0], np.float64)
 
     def follow(
@@ -114,7 +153,7 @@ class KeptTokens:
     ) -> Generator[int, None, None]:
         """At most `length` tokens behind these, up to one of `ends`; those that `drafts` foresees are read together."""
         generator, row = choice.generator(0), list(tokens)
-        scores, foreseen = self.scores(row)[None], list[int]()
+        scores, foreseen = self.scores(row, least=TOGETHER)[None], list[int]()
         place = 0
         for written in range(1, length + 1):
             token = choice.pick(scores[place], generator)
@@ -128,14 +167,14 @@ class KeptTokens:
                 place += 1
                 continue
             # What was read beyond is of others: the next tokens are written over it.
-            del self.tokens[len(row) - 1 :]
+            self.keep(len(row) - 1)
             most = min(AHEAD, length - written - 1, self.room - len(row))
             foreseen = [] if drafts is None else drafts.propose(row, most)[:most]
             # A program for each number would be made for a few tokens more.
             foreseen = foreseen if len(foreseen) == AHEAD else []
             scores = self.scores_of_each([*row, *foreseen], 1 + AHEAD) if foreseen else self.scores(row)[None]
             place = 0
-        del self.tokens[len(row) :]
+        self.keep(len(row))
 
     def save(self, path: Path | str, model: str) -> None:
         """Write the tokens and what is kept of them; `model` says of which model."""
@@ -177,4 +216,10 @@ class KeptTokens:
                     cache.copy_from(values)
 
         self._model.exclusively(put)
-        self.tokens = [int(token) for token in tokens.numpy()]
+        self.tokens, self._together = [int(token) for token in tokens.numpy()], 0
+
+
+def _same(own: Sequence[int], others: Sequence[int]) -> int:
+    """How many tokens are the same from the first on."""
+    pairs = enumerate(zip(own, others, strict=False))
+    return next((place for place, (first, second) in pairs if first != second), min(len(own), len(others)))

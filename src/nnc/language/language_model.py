@@ -19,11 +19,13 @@ from nnc.language.constraints.token_masks import ConstrainedChoice
 from nnc.language.conversation import Conversation
 from nnc.language.kept_tokens import Drafts, KeptTokens, TokenPicker
 from nnc.language.speculation import DraftModel, RepeatedRuns
-from nnc.language.statement import context_of
+from nnc.language.statement import NGRAM, context_of, with_draft
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
 from nnc.language.text_stream import TextStream
+from nnc.language.text_vectors import TextVectors
+from nnc.language.token_shares import NotedChoice
 from nnc.language.tuning.adapters import read_adapter
 from nnc.nn.generation import TokenModel, generate
 from nnc.nn.inference.next_token import Part, TokenChoice
@@ -33,7 +35,6 @@ from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
 
 USUAL_LENGTH = 256
-NGRAM: Literal["ngram"] = "ngram"
 Proposer: TypeAlias = "LanguageModel | Literal['ngram']"
 
 
@@ -45,9 +46,14 @@ class LanguageModel:
     """
 
     def __init__(
-        self, files: ModelFiles, tokenizer: TextTokenizer, model: TokenModel, draft: Proposer | None = None
+        self,
+        files: ModelFiles,
+        tokenizer: TextTokenizer,
+        model: TokenModel,
+        draft: Proposer | None = None,
+        backend: str = "",
     ) -> None:
-        self.files, self.tokenizer, self.tokens, self.draft = files, tokenizer, model, draft
+        self.files, self.tokenizer, self.tokens, self.draft, self.backend = files, tokenizer, model, draft, backend
         if isinstance(draft, LanguageModel) and draft.tokens.outputs[0].shape[-1] != model.outputs[0].shape[-1]:
             got, need = (f"{each.outputs[0].shape[-1]} tokens" for each in (draft.tokens, model))
             raise UsageError("draft", got=f"a vocabulary of {got}", need=f"the {need} of the model")
@@ -134,18 +140,25 @@ class LanguageModel:
         seed: Seed = 0,
         shorten: bool = False,
         grammar: AnswerForm | None = None,
+        logprobs: Size | None = None,
         kept: KeptTokens | None = None,
     ) -> TextStream:
         """The text of `generate` in pieces, as soon as characters are whole; messages of a chat are answered.
 
-        What of the prompt was read before is not read again where the tokens `kept` are given.
+        `shares` of the stream say how likely each token was, and the `logprobs` likeliest beside it, where that is
+        given. What of the prompt was read before is not read again where the tokens `kept` are given.
         """
-        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
-        row = self._fitting(tokens, length, shorten)
+        row = self._fitting(self.tokens_of(prompt), length, shorten)
         choice = self.constrained(TokenChoice(temperature, top_k, top_p, seed, min_p), grammar)
+        noted = None if logprobs is None else NotedChoice(choice, logprobs)
         kept = KeptTokens(self.tokens, self.context) if kept is None else kept
-        tokens_of = kept.follow(row, length, choice, self._ends(), self._drafts())
-        return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length)
+        tokens_of = kept.follow(row, length, noted or choice, self._ends(), self._drafts())
+        shares = () if noted is None else noted.shares
+        return TextStream(tokens_of, self.tokenizer.pieces(), _stops(stop), len(row), length, shares)
+
+    def tokens_of(self, prompt: str | Sequence[Message]) -> list[int]:
+        """The tokens of a text, or of messages with the beginning of an answer behind them."""
+        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else self.tokenizer.chat(prompt)
 
     @checked
     def chat(
@@ -181,13 +194,22 @@ class LanguageModel:
 
     @checked
     def memory(self, context: Size = 0, batch: Count = 1) -> ModelMemory:
-        """The bytes of generation in `batch` rows of `context` tokens (all of the model's when 0)."""
+        """The bytes of generation in `batch` rows of `context` tokens (all of the model's when 0), with a draft's."""
         length = context or self.context
         if length > self.context:
             raise UsageError("memory", got=f"a context of {length}", need=f"at most {self.context}", fix="load it so")
         if isinstance(self.tokens, Model):
-            return self.tokens.memory(batch, "generate", length)
-        return self.tokens.memory(batch, length)
+            own = self.tokens.memory(batch, "generate", length)
+        else:
+            own = self.tokens.memory(batch, length)
+        if not isinstance(self.draft, LanguageModel):
+            return own
+        return with_draft(own, self.draft.memory(min(length, self.draft.context)), batch)
+
+    def vectors(self) -> TextVectors:
+        """What gives vectors of texts by this model, by the weights of generation where they are in blocks."""
+        shared = self.tokens if isinstance(self.tokens, Model) else None
+        return TextVectors(self.files, self.tokenizer, self.context, backend=self.backend, shared=shared)
 
     def _drafts(self) -> Drafts | None:
         """Who proposes tokens of one text."""
@@ -268,7 +290,7 @@ def load(
     if draft is not None and own is None:
         most = min(model.inputs[0].shape[0], open_files(draft).facts.context)
         own = load(draft, context=most, cache=cache, backend=backend)
-    return LanguageModel(files, tokenizer, _ready(files, model, quantize), own)
+    return LanguageModel(files, tokenizer, _ready(files, model, quantize), own, backend)
 
 
 def _ready(files: ModelFiles, model: Model, quantize: QuantizationMode | None) -> TokenModel:

@@ -11,16 +11,45 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
 from nnc.errors import DataError
-from nnc.language.architectures import EncoderFiles, open_encoder, open_files
+from nnc.language.architectures import EncoderFiles, ModelFiles, open_encoder, open_files
 from nnc.language.architectures.opening import FIRST
 from nnc.language.statement import context_of
-from nnc.language.text.tokenizer import text_tokenizer
+from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
 from nnc.nn.model.model import Model
 from nnc.nn.steps.padding import padded_size
 
 Floats = NDArray[np.float32]
 # Texts of about the same length that an encoder reads together.
 MOST_TEXTS = 16
+
+
+class TextVectors:
+    """Vectors of texts by one model. Any thread may ask; with a `shared` model its weights are not held twice."""
+
+    def __init__(
+        self,
+        files: ModelFiles,
+        tokenizer: TextTokenizer,
+        context: int,
+        *,
+        backend: str = "",
+        shared: Model | None = None,
+    ) -> None:
+        self._tokenizer, self._context, self._features = tokenizer, context, files.facts.features
+        if shared is None:
+            self._model = files.model(context, head=False)
+            self._model.backend = backend
+        else:
+            self._model = shared.share(files.network(context, head=False))
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text; DataError for one that has none, or more than the context."""
+        return [_fitting(self._tokenizer.encode(text), self._context) for text in texts]
+
+    def of(self, rows: Sequence[Sequence[int]]) -> Floats:
+        """A vector [features] of length 1 for each row of tokens: the mean behind the last norm."""
+        hidden = (cast("Floats", self._model.predict(np.array([row], np.int32)))[0] for row in rows)
+        return _of_length_one([each.mean(0) for each in hidden], self._features)
 
 
 @checked
@@ -34,13 +63,8 @@ def embed(path: Path | str, texts: Sequence[str], *, context: Size = 0, backend:
     if encoder is not None:
         return _encoded(encoder, texts, context, backend)
     files = open_files(path)
-    tokenizer = text_tokenizer(files)
-    most = context_of(files, context)
-    model = files.model(most, head=False)
-    model.backend = backend
-    rows = [_fitting(tokenizer.encode(text), most) for text in texts]
-    hidden = (cast("Floats", model.predict(np.array([row], np.int32)))[0] for row in rows)
-    return _of_length_one([each.mean(0) for each in hidden], files.facts.features)
+    vectors = TextVectors(files, text_tokenizer(files), context_of(files, context), backend=backend)
+    return vectors.of(vectors.tokens(texts))
 
 
 def _encoded(files: EncoderFiles, texts: Sequence[str], context: int, backend: str) -> Floats:

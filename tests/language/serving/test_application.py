@@ -60,12 +60,16 @@ async def running(app: Application) -> AsyncIterator[None]:
     await life
 
 
-async def ask(app: Application, path: str, body: object = None, *, leave_behind: int = 1 << 30) -> Reply:
-    """One request; the client is gone behind so many parts of the answer."""
+async def ask(
+    app: Application, path: str, body: object = None, *, leave_behind: int = 1 << 30, leave_after: float | None = None
+) -> Reply:
+    """One request; the client is gone behind so many parts of the answer, or after so many seconds."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     method = "GET" if body is None else "POST"
     inward = asyncio.Queue[Any]()
     await inward.put({"type": "http.request", "body": content, "more_body": False})
+    if leave_after is not None:
+        asyncio.get_running_loop().call_later(leave_after, inward.put_nowait, {"type": "http.disconnect"})
     status, parts = 0, []
 
     async def send(message: Any) -> None:
@@ -108,6 +112,7 @@ def test_each_answer_is_that_of_a_lone_run(model: LanguageModel, slots: int) -> 
         assert reply.status == 200
         assert "".join(event["choices"][0]["text"] for event in events) == alone
         assert events[-1]["choices"][0]["finish_reason"] in ("stop", "length")
+        assert all(event["choices"][0]["logprobs"] is None for event in events)
 
 
 def test_messages_are_answered_whole_and_in_events(model: LanguageModel) -> None:
@@ -139,7 +144,23 @@ WRONG = {
     "no tokens": ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
     "a text": ({"prompt": "a", "max_tokens": "5"}, "max_tokens"),
     "a cold one": ({"prompt": "a", "temperature": -1}, "temperature"),
-    "many answers": ({"prompt": "a", "n": 2}, "n other than 1"),
+    "many answers": ({"prompt": "a", "n": 17}, "n that is no such integer"),
+    "many prompts": ({"prompt": ["a"] * 9, "n": 2}, "18 answers"),
+    "no prompts": ({"prompt": []}, "no prompt"),
+    "tokens": ({"prompt": [1, 2]}, "no prompt"),
+    "a billion tokens": ({"prompt": "a", "max_tokens": 10**9}, "1000000000 more; need at most 64"),
+    "no number": (b'{"prompt": "a", "temperature": NaN}', "temperature"),
+    "endless heat": (b'{"prompt": "a", "temperature": Infinity}', "temperature"),
+    "a stream of 1": ({"prompt": "a", "stream_options": 1}, "stream_options"),
+    "all likely ones": ({"prompt": "a", "logprobs": 1000}, "logprobs"),
+    "an unknown form": ({"prompt": "a", "response_format": {"type": "xml"}}, "json_schema"),
+    "a wrong form": ({"prompt": "a", "response_format": "json_object"}, "response_format"),
+    "an unknown keyword": (
+        {"prompt": "a", "response_format": {"type": "json_schema", "json_schema": {"schema": {"if": 1}}}},
+        "if",
+    ),
+    "a wrong grammar": ({"prompt": "a", "grammar": "root ::= ("}, "grammar"),
+    "two forms": ({"prompt": "a", "grammar": 'root ::= "a"', "response_format": {"type": "json_object"}}, "one or"),
     "tools": ({"prompt": "a", "tools": [1]}, "tools"),
     "stops": ({"prompt": "a", "stop": [""]}, "other stops"),
     "a large seed": ({"prompt": "a", "seed": 2**63}, "seed"),
@@ -155,6 +176,8 @@ def test_what_cannot_be_answered_is_refused(name: str, model: LanguageModel) -> 
         (reply,) = asked(language.application(model, "tiny"), ("/v1/completions", given))
         assert reply.status == 400
         assert match in reply.json()["error"]["message"]
+        assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+        assert reply.json()["error"]["type"] == "invalid_request_error"
 
 
 def test_bodies_without_end_and_messages_that_are_none_are_refused(model: LanguageModel) -> None:
@@ -178,6 +201,8 @@ def test_as_many_wait_as_may(model: LanguageModel) -> None:
 
 class Endless:
     """A stream of pieces."""
+
+    shares = ()
 
     def __init__(self, count: int = 1 << 30) -> None:
         self.reason, self.read, self.written, self._left = "stop", 1, 0, count
@@ -247,7 +272,7 @@ def test_a_server_of_many_slots_ends_at_once(model: LanguageModel, waiting: int)
     assert worker.waiting <= 0
 
     async def late() -> None:
-        async for _ in worker.pieces(GenerationRequest("in", 1, None, None, None, None, (), 0, False)):
+        async for _ in worker.parts([GenerationRequest("in", 1)]):
             pass
 
     with pytest.raises(EndingError, match="a server that ends"):

@@ -61,12 +61,11 @@ def opened(
     adapter: Path | None = None,
     cache: CacheType = "f32",
     draft: str | None = None,
+    slots: int = 1,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     if limit is not None:
-        needed = language.memory(path, context=context, cache=cache).total
-        if draft not in (None, "ngram"):
-            needed += language.memory(str(draft), cache=cache).total
+        needed = language.memory(path, context=context, batch=slots, cache=cache, draft=draft).total
         if needed > limit:
             got = f"{size(needed)} of weights, caches and arena"
             raise MemoryLimitError(

@@ -9,13 +9,15 @@ from nnc.cli.terminal import Json, add_row, complain, count, output, table, writ
 from nnc.nn.steps.keys import CacheType
 
 
-def plan_language(path: Path, context: int, batch: int, cache: CacheType, limit: int | None, *, json: bool) -> int:
+def plan_language(
+    path: Path, context: int, batch: int, cache: CacheType, draft: str | None, limit: int | None, *, json: bool
+) -> int:
     """Print the statement; 1 where it is above the limit."""
-    memory = language.memory(path, context=context, batch=batch, cache=cache)
+    memory = language.memory(path, context=context, batch=batch, cache=cache, draft=draft)
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,
-        "arena_bytes": memory.step.arena,
+        "arena_bytes": max(memory.arena, memory.step.arena),
         "total_bytes": memory.total,
         "process_bytes": memory.process,
     }

@@ -39,13 +39,13 @@ def serve(
     threads: Threads = None,
     json: AsJson = False,
 ) -> int:
-    """Answer OpenAI's /v1/completions, /v1/chat/completions and /v1/models, whole or streamed, --slots at a time.
+    """Answer OpenAI's /v1/chat/completions, /v1/completions and /v1/embeddings; at / is a page of a chat.
 
     nnc serve model.gguf --port 8080 --context 2048
     """
     if threads is not None:
         SETTINGS.threads = threads
-    held = opened(model, context, limit, backend, adapter=adapter, cache=cache, draft=draft)
+    held = opened(model, context, limit, backend, adapter=adapter, cache=cache, draft=draft, slots=slots)
     try:
         app, server = (
             language.application(held, model.stem or str(model), waiting=waiting, slots=slots),

@@ -21,7 +21,7 @@ from nnc.language.architectures.stored import StoredDecoder, StoredEncoder, Stor
 from nnc.language.architectures.tensor_names import pieces_of
 from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSource, WeightSource
 from nnc.language.gguf import GgufFile, read_gguf
-from nnc.nn.layers.layer import Input, UpTo
+from nnc.nn.layers.layer import Input, MultiLayer, UpTo
 from nnc.nn.model.model import Model
 from nnc.nn.state.tensor_files import stored_tensors
 from nnc.nn.zoo.encoder import TextEncoder
@@ -66,17 +66,27 @@ class ModelFiles:
     def model(self, context: int, *, head: bool = True, packed: bool = True) -> Model:
         """The model; its tensors are read when they are first asked for."""
         layer = self.decoder(context, packed=packed)
-        tensors = self.tensors
         if not head:
-            own = {path: piece for path, piece in tensors.pieces.items() if not path.startswith("head.")}
-            tensors = replace(tensors, pieces=own)
-            layer = StoredDecoder(replace(layer.decoder, head=False), tensors)
-        held = {path for path, _ in layer.decoder.packed}
-        beside = {path: each for path, each in tensors.products.items() if f"{path}.weight" in held}
-        whole = AdaptedDecoder(layer, beside) if beside else layer
-        model = Model(whole, (UpTo(context),), input_dtype=I32)
-        tensors.check(layer.decoder, model.specs)
+            layer = _headless(layer)
+        model = Model(self._whole(layer), (UpTo(context),), input_dtype=I32)
+        layer.tensors.check(layer.decoder, model.specs)
         return model
+
+    def network(self, context: int, *, head: bool = True) -> MultiLayer:
+        """What `model` is of: tokens to scores, or without a `head` to what is behind the last norm."""
+        layer = self.decoder(context, packed=True)
+        return self._whole(layer if head else _headless(layer))
+
+    def _whole(self, layer: StoredDecoder) -> MultiLayer:
+        """With the products that are added to it; beside matrices in blocks they are computed."""
+        held = {path for path, _ in layer.decoder.packed}
+        beside = {path: each for path, each in layer.tensors.products.items() if f"{path}.weight" in held}
+        return AdaptedDecoder(layer, beside) if beside else layer
+
+
+def _headless(layer: StoredDecoder) -> StoredDecoder:
+    own = {path: piece for path, piece in layer.tensors.pieces.items() if not path.startswith("head.")}
+    return StoredDecoder(replace(layer.decoder, head=False), replace(layer.tensors, pieces=own))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

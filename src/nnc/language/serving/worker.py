@@ -6,36 +6,45 @@ An answer that nobody reads any more is given up behind its next token.
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
+from typing import TypeAlias
 
 from nnc.classes import dataclass
-from nnc.errors import UsageError
+from nnc.errors import NncError, NotFiniteError, UsageError
 from nnc.language.kept_tokens import KeptTokens
-from nnc.language.language_model import LanguageModel
+from nnc.language.language_model import USUAL_LENGTH, LanguageModel
+from nnc.language.serving.kept_rows import KeptRows
 from nnc.language.serving.requests import GenerationRequest
+from nnc.language.serving.waiting_line import BusyError, WaitingLine
 from nnc.language.shared_steps import SharedSteps
 from nnc.language.text_stream import TextStream
+from nnc.language.token_shares import TokenShare
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """Text that is whole, and how likely the tokens were that came since the last one, where that is asked for."""
+
+    text: str
+    shares: tuple[TokenShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Why an answer ended, and how many tokens were read and written."""
+    """Why an answer ended, how many tokens were read and written, and shares that no piece has told."""
 
     reason: str
     read: int
     written: int
+    shares: tuple[TokenShare, ...] = ()
 
 
-Answer = str | BaseException | Finish
-
-
-class BusyError(UsageError):
-    """As many requests wait as may."""
+Part: TypeAlias = TextPart | Finish
+Answer: TypeAlias = Part | BaseException
 
 
 class EndingError(UsageError):
@@ -49,17 +58,21 @@ class Ticket:
     request: GenerationRequest
     send: Callable[[Answer], None]
     given_up: threading.Event = field(default_factory=threading.Event)
+    came: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What happened since the start."""
+    """What happened since the start; times in seconds."""
 
     answered: int = 0
     refused: int = 0
     given_up: int = 0
     failed: int = 0
     pieces: int = 0
+    read: int = 0
+    written: int = 0
+    waited: float = 0.0
     seconds: float = 0.0
 
 
@@ -72,13 +85,14 @@ class AnsweringWorker:
 
     def __init__(self, model: LanguageModel, most_waiting: int, slots: int = 1) -> None:
         self._model, self.counts, self.slots = model, Counts(), slots
-        self._waiting: queue.Queue[Ticket | None] = queue.Queue(most_waiting)
+        self._line = WaitingLine[Ticket](most_waiting)
         self._current: dict[int, Ticket] = {}
-        self._ended, self._counting = False, threading.Lock()
+        self._counting = threading.Lock()
         self._shared = SharedSteps(model.tokens, slots, model.context) if slots > 1 else None
+        self._rows = KeptRows([KeptTokens(model.tokens, model.context, self._shared, row) for row in range(slots)])
         self._threads = [
-            threading.Thread(target=self._work, args=(slot,), name=f"nnc-serve-{slot}", daemon=True)
-            for slot in range(slots)
+            threading.Thread(target=self._work, args=(number,), name=f"nnc-serve-{number}", daemon=True)
+            for number in range(slots)
         ]
 
     def start(self) -> None:
@@ -88,17 +102,13 @@ class AnsweringWorker:
 
     def stop(self) -> None:
         """Give up what is answered and what waits, and end the threads."""
-        self._ended = True
+        for ticket in self._line.end():
+            ticket.send(_ending())
         for current in tuple(self._current.values()):
             current.given_up.set()
-        # Whoever waits is woken by the first word, and hands it on; where there is no room for it nobody waits.
-        with suppress(queue.Full):
-            self._waiting.put_nowait(None)
         for thread in self._threads:
-            thread.join(timeout=60)
-        with suppress(queue.Empty):
-            while True:
-                self._refuse(self._waiting.get_nowait())
+            if thread.ident is not None:
+                thread.join(timeout=60)
 
     @property
     def answering(self) -> int:
@@ -108,88 +118,114 @@ class AnsweringWorker:
     @property
     def waiting(self) -> int:
         """Requests that wait."""
-        return self._waiting.qsize()
+        return len(self._line)
 
-    async def pieces(self, request: GenerationRequest) -> AsyncGenerator[str | Finish, None]:
-        """The text as it comes, and its finish; BusyError where too many wait. Left early, the answer is given up."""
-        loop, parts = asyncio.get_running_loop(), asyncio.Queue[Answer]()
+    @property
+    def reused(self) -> int:
+        """Tokens of prompts that were not read because they had been read before."""
+        return self._rows.reused
 
-        def send(part: Answer) -> None:
-            # The loop may be gone when a server ends.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(parts.put_nowait, part)
+    async def parts(self, requests: Sequence[GenerationRequest]) -> AsyncGenerator[tuple[int, Part], None]:
+        """Pieces of all answers as they come, each with the place of its request, and behind them their finishes.
 
-        ticket = Ticket(request, send)
-        if self._ended:
-            raise _ending()
+        BusyError where they would wait and may not. Left early, the answers are given up.
+        """
+        loop, parts = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Answer]]()
+
+        def sender(place: int) -> Callable[[Answer], None]:
+            def send(part: Answer) -> None:
+                # The loop may be gone when a server ends.
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(parts.put_nowait, (place, part))
+
+            return send
+
+        tickets = [Ticket(request, sender(place)) for place, request in enumerate(requests)]
+        self._enter(tickets)
+        going = len(tickets)
         try:
-            self._waiting.put_nowait(ticket)
-        except queue.Full:
-            self._count(refused=1)
-            need = f"less than {self._waiting.maxsize}"
-            got = f"{self.waiting} requests that wait"
-            raise BusyError("serve", got=got, need=need, fix="try again soon") from None
-        try:
-            while True:
-                part = await parts.get()
+            while going:
+                place, part = await parts.get()
                 if isinstance(part, BaseException):
                     raise part
-                yield part
-                if isinstance(part, Finish):
-                    return
+                going -= isinstance(part, Finish)
+                yield place, part
         finally:
+            self._give_up(tickets)
+
+    def _enter(self, tickets: Sequence[Ticket]) -> None:
+        if self._line.ended:
+            raise _ending()
+        try:
+            self._line.put(tickets)
+        except BusyError:
+            self._count(refused=len(tickets))
+            raise
+
+    def _give_up(self, tickets: Sequence[Ticket]) -> None:
+        for ticket in tickets:
             ticket.given_up.set()
+            if self._line.remove(ticket):
+                self._count(given_up=1)
 
-    def _work(self, slot: int) -> None:
-        while True:
-            ticket = self._waiting.get()
-            if ticket is None or self._ended:
-                self._refuse(ticket)
-                with suppress(queue.Full):
-                    self._waiting.put_nowait(None)
-                return
-            self._current[slot] = ticket
-            last = None if ticket.given_up.is_set() else self._answer(ticket, slot)
-            del self._current[slot]
-            # Whoever has the last word finds the slot free.
-            if last is not None:
-                ticket.send(last)
+    def _work(self, number: int) -> None:
+        while (ticket := self._line.take()) is not None:
+            self._current[number] = ticket
+            # One that came between the end of the line and here is not among those that the end gives up.
+            if self._line.ended:
+                ticket.given_up.set()
+            self._count(waited=time.perf_counter() - ticket.came)
+            last = self._answer(ticket)
+            del self._current[number]
+            # Whoever has the last word finds the row free.
+            ticket.send(last)
 
-    @staticmethod
-    def _refuse(ticket: Ticket | None) -> None:
-        """Tell who waits that the server ends."""
-        if ticket is not None:
-            ticket.send(_ending())
-
-    def _answer(self, ticket: Ticket, slot: int) -> Answer:
+    def _answer(self, ticket: Ticket) -> Answer:
         """Send pieces as they come; what is to be sent behind them is the result."""
         began = time.perf_counter()
-        kept = KeptTokens(self._model.tokens, self._model.context, self._shared, slot)
         try:
-            stream = self._stream(ticket.request, kept)
-            for piece in stream:
-                self._count(pieces=1)
-                if ticket.given_up.is_set():
-                    self._count(given_up=1)
-                    return _ending()
-                ticket.send(piece)
-            self._count(answered=1)
-            return Finish(stream.reason, stream.read, stream.written)
+            return self._written(ticket)
         except Exception as error:  # one request must not end the thread for all
             self._count(failed=1)
             return error
         finally:
-            kept.leave()
             self._count(seconds=time.perf_counter() - began)
+
+    def _written(self, ticket: Ticket) -> Answer:
+        asked = ticket.request
+        tokens = self._model.tokens_of(asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt))
+        row, kept = self._rows.take(tokens)
+        whole = False
+        try:
+            stream, told = self._stream(asked, kept, len(tokens)), 0
+            for text in stream:
+                self._count(pieces=1)
+                if ticket.given_up.is_set():
+                    self._count(given_up=1)
+                    whole = True
+                    return _ending()
+                ticket.send(TextPart(text, tuple(stream.shares[told:])))
+                told = len(stream.shares)
+            whole = True
+            self._count(answered=1, read=stream.read, written=stream.written)
+            return Finish(stream.reason, stream.read, stream.written, tuple(stream.shares[told:]))
+        except NncError as error:
+            # What is refused before anything is read leaves what is kept as it was.
+            whole = not isinstance(error, NotFiniteError)
+            raise
+        finally:
+            kept.leave()
+            self._rows.give_back(row, whole=whole)
 
     def _count(self, **more: float) -> None:
         with self._counting:
             for name, value in more.items():
                 setattr(self.counts, name, getattr(self.counts, name) + value)
 
-    def _stream(self, asked: GenerationRequest, kept: KeptTokens) -> TextStream:
+    def _stream(self, asked: GenerationRequest, kept: KeptTokens, read: int) -> TextStream:
         prompt = asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt)
+        length = asked.length or max(min(USUAL_LENGTH, self._model.context - read), 1)
         return self._model.stream(
-            prompt, asked.length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p,
-            min_p=asked.min_p, stop=asked.stop, seed=asked.seed, kept=kept,
+            prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,
+            stop=asked.stop, seed=asked.seed, grammar=asked.form, logprobs=asked.likely, kept=kept,
         )  # fmt: skip

@@ -111,14 +111,20 @@ class ModelWeights:
 
     # ---- copies
 
-    def share(self) -> Self:
+    def share(self, layer: Layer | None = None) -> Self:
         """A model over the same parameters and statistics, with programs and an optimizer's state of its own.
 
         What training changes in one is changed in the other; a copy (`copy`, `deepcopy`, `pickle`) has its own tensors.
+        With a `layer` it computes that, whose parameters are among those of this model.
         """
         shared = type(self).__new__(type(self))
         anew = {"_own": self._own.share(), "updates": 0, "since": 0, "_summed": 0}
         shared.__setstate__({**self._parts(), **anew})
+        if layer is not None:
+            shared.layer, before = layer, set(self.specs)
+            shared.outputs = shared._explore()
+            if further := sorted(set(shared.specs) - before):
+                raise UsageError("share", got=f"a layer with a parameter {further[0]}", need="one that the model has")
         shared.scaling = _first_scaling(self.options)
         return shared
 
