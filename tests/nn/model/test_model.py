@@ -14,7 +14,7 @@ from nnc.core.values.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
 from nnc.nn.steps.keys import StepKey, StepKind
-from nnc.symbolic.compiler.place.memory import EXEC_BYTES, START
+from nnc.symbolic.compiler.place.memory import COMPILING, EXEC_BYTES, START
 from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.float64]
@@ -462,9 +462,10 @@ def test_the_statement_for_a_process_counts_results_programs_scratch_and_what_a_
         assert memory.kept_bytes == kept + step.program
         kept = memory.kept_bytes
         assert memory.beside == (model.memory(3, "predict").weights if kind == "freeze" else 0)
-        beyond = memory.beside + memory.kept_bytes + step.outputs + step.scratch + START
+        beyond = memory.beside + memory.kept_bytes + step.outputs + step.scratch + step.compiling + START
         assert memory.process == memory.total + beyond
-        assert str(memory.process) in str(memory)
+        assert step.running < step.running + step.compiling == COMPILING
+        assert f"{memory.process} B ({step.compiling} B of it for compiling)" in str(memory)
     assert model.memory(3, "predict").step.outputs == 3 * 3 * 4
     monkeypatch.setattr(SETTINGS, "threads", 6)
     assert normalized().memory(3).step.scratch == 3 * model.memory(3).step.scratch > 0

@@ -91,6 +91,7 @@ def _plan_size(
         "result_bytes": statement.outputs,
         "program_bytes": statement.program,
         "worker_bytes": statement.scratch,
+        "compiling_bytes": statement.compiling,
         "process_bytes": statement.process,
         "peak_step": statement.peak_step,
     }

@@ -42,7 +42,7 @@ class ModelMemory:
     def process(self) -> int:
         """About what a process takes that uses this model alone, imports and inputs of the caller's left out.
 
-        total + tensors beside + results handed out + programs + scratch of workers + nnc's own start
+        total + tensors beside + results handed out + programs + scratch of workers + compiling + nnc's own start
         """
         step = self.step
         return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
@@ -51,6 +51,8 @@ class ModelMemory:
         state = f"cache {self.cache} B" if self.cache else f"optimizer state {self.optimizer_state} B"
         beside = f"weights {self.weights} B, {state}, together {self.total} B"
         beside += f", in all a process of about {self.process} B"
+        if self.step.compiling:
+            beside += f" ({self.step.compiling} B of it for compiling)"
         if self.programs:
             beside += f"; {self.programs} programs share an arena of {self.arena} B"
         cost = "" if self.budget is None else f"; {self.budget}"

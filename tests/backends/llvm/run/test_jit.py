@@ -13,6 +13,8 @@ import pytest
 from llvmlite.binding import JITLibraryBuilder
 from tests.backends.llvm.harness import access, random
 
+from nnc.backends.llvm.run import jit as jit_module
+from nnc.backends.llvm.run.compilations import compilations
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
@@ -23,6 +25,7 @@ from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.core.precautions.disk_cache import MAGIC, DiskCache
+from nnc.core.settings import SETTINGS
 
 X = random((32,))
 SQUARE = Pointwise((32,), (access(X),), (access(X),), (Instruction("square", (0,)),), (1,))
@@ -189,3 +192,27 @@ def test_an_error_of_linking_what_was_just_compiled_is_told(monkeypatch: pytest.
     monkeypatch.setattr("nnc.backends.llvm.run.jit.compile_source", lambda source, target: b"no object file")
     with pytest.raises(RuntimeError):
         make(None)
+
+
+def test_what_is_compiled_is_given_back_piece_by_piece(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pieces: list[list[int]] = []
+
+    class Noted(jit_module.Crew):
+        def __init__(self, function: object, texts: tuple[str, ...], target: object) -> None:
+            pieces.append([len(text) for text in texts])
+            super().__init__(function, texts, target)
+
+    given_back: list[int] = []
+    monkeypatch.setattr(jit_module, "Crew", Noted)
+    monkeypatch.setattr(jit_module, "give_back_free_memory", lambda: given_back.append(len(pieces)))
+    powers = [
+        Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("square", (0,)),) * (n + 1), (n + 1,))
+        for n in range(40)
+    ]
+    kernels = Jit(host_target(), DiskCache(tmp_path)).make(powers)
+    most = jit_module.PIECE * SETTINGS.worker_count()
+    assert len({kernel.hash for kernel in kernels}) == len(powers) == sum(map(len, pieces))
+    assert len(pieces) > 1
+    assert all(sum(piece[:-1]) < most for piece in pieces)
+    assert given_back == list(range(1, len(pieces) + 1))
+    assert compilations(DiskCache(tmp_path, most_bytes=1 << 30)).batches == 1

@@ -5,7 +5,8 @@
 
 Of a kernel that was made before, the record of its generator tells both keys without the text (`records.py`).
 Loading an object needs no parsing and no code generation. What is not there is compiled on all cores
-(`object_code.py`). An interrupt leaves what was loaded before it, and what was compiled on the disk.
+(`object_code.py`), in pieces of some kernels: texts and what LLVM makes of them are there for one piece only.
+An interrupt leaves what was loaded before it, and what was compiled on the disk.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import count
 from typing import ClassVar, TypeVar
@@ -36,15 +38,16 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.llvm_library import VERSION, llvm, undisturbed
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
-from nnc.core.values.storage import trim
+from nnc.core.values.storage import give_back_free_memory, trim
 
 R = TypeVar("R")
 
 ENTRY_POINT = "kernel"
 # Libraries per linker. Making one takes 2 ms, a library 70 bytes for ever instead of 9 KB (benchmarks/growth.py).
 LINKED = 64
-# So often LLVM's free memory is given back: 60 kB for each kernel (docs/design/0018), in some 20 ms.
-COMPILED = 64
+# Bytes of texts for each thread that are written before they are compiled, and memory is given back behind them. All 83
+# kernels of SqueezeNet's training step at once made the process 22 MB larger, so it is 4 (docs/design/0018).
+PIECE = 48 << 10
 # Outlines of generators whose records are kept in the process, some 10 KB each, and how many texts of one.
 RECORDS, TEXTS = 4096, 64
 
@@ -64,7 +67,7 @@ class Code:
     """Object code with the symbols that are looked up in it, and the text that it was made of.
 
     `key` is that of the text as it was generated; `source` writes it, maybe with other names in it. What is not on the
-    disk has a text, and no content until it is compiled.
+    disk has a text until it is compiled, and no content until then.
     """
 
     key: str
@@ -72,11 +75,7 @@ class Code:
     source: Callable[[], str]
     content: bytes | None
     text: str = ""
-
-    @property
-    def from_disk(self) -> bool:
-        """True for what was compiled before."""
-        return not self.text
+    from_disk: bool = False
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -134,7 +133,6 @@ class Jit(Uncopied):
     cache: DiskCache
     _engine: llvm.LLJIT | None = None
     _linked: int = 0
-    _compiled: int = 0
     _kernels: WeakValueDictionary[Exact, NativeKernel] = field(default_factory=WeakValueDictionary)
     _loaded: WeakValueDictionary[str, LoadedCode] = field(default_factory=WeakValueDictionary)
     _records: dict[Exact, tuple[Record, ...]] = field(default_factory=dict)
@@ -155,9 +153,14 @@ class Jit(Uncopied):
             held: list[LoadedCode] = []
             fresh = [(exact, generator) for exact, generator in asked.items() if exact not in made]
             if fresh:
-                records = records_beside(self.cache)
-                drafts = {exact: self._draft(generator, records, codes, held) for exact, generator in fresh}
-            held += self._link(self._compiled_all(tuple(codes.values())))
+                records, most = records_beside(self.cache), PIECE * SETTINGS.worker_count()
+                with self._noted() as seconds:
+                    for exact, generator in fresh:
+                        drafts[exact] = self._draft(generator, records, codes, held)
+                        if sum(len(code.text) for code in codes.values()) >= most:
+                            self._compile(codes, seconds)
+                    self._compile(codes, seconds)
+            held += self._link(tuple(codes.values()))
             for exact, draft in drafts.items():
                 made[exact] = self._kernels[exact] = self._made(asked[exact], draft)
             return tuple(made[exact] for exact in asked)
@@ -167,9 +170,12 @@ class Jit(Uncopied):
         source = str(module)
         key = source_key(source, self.target)
         with self._lock:
-            content = None if key in self._loaded else self.cache.load(source_key(source, self.target))
-            code = Code(key, tuple(symbols), lambda: source, content, "" if content else source)
-            return self._loaded.get(key) or self._link(self._compiled_all((code,)))[0]
+            if loaded := self._loaded.get(key):
+                return loaded
+            codes = {key: self._code(key, key, tuple(symbols), lambda: source, source)}
+            with self._noted() as seconds:
+                self._compile(codes, seconds)
+            return self._link(tuple(codes.values()))[0]
 
     def _made(self, generator: Generator, draft: SizedRecord) -> NativeKernel:
         """The kernel of a draft whose code is loaded."""
@@ -192,14 +198,19 @@ class Jit(Uncopied):
         if loaded is not None:
             held.append(loaded)
         elif record.key not in codes:
-            content = self.cache.load(record.stored)
-            if content is None and not text:
-                record, text = self._written(generator)
             names = [phase.symbol for phase in draft.sized.phases]
             symbols = tuple(name.replace(ENTRY_POINT, _named(record.key), 1) for name in names)
-            unmade = text if content is None else ""
-            codes[record.key] = Code(record.key, symbols, lambda: self._written(generator)[1], content, unmade)
+            codes[record.key] = self._code(
+                record.key, record.stored, symbols, lambda: self._written(generator)[1], text
+            )
         return draft
+
+    def _code(self, key: str, stored: str, symbols: tuple[str, ...], source: Callable[[], str], text: str) -> Code:
+        """From the disk where it is there, else with its text, which `source` writes if there is none."""
+        content = self.cache.load(stored)
+        if content is None:
+            return Code(key, symbols, source, None, text or source())
+        return Code(key, symbols, source, content, from_disk=True)
 
     def _recorded(self, generator: Generator, records: Records) -> tuple[SizedRecord, str]:
         """The record of a text that serves the generator's sizes; its text, if it had to be written."""
@@ -230,25 +241,31 @@ class Jit(Uncopied):
         text = source.replace(f"@{ENTRY_POINT}", f"@{_named(key)}")
         return Record(key, source_key(text, self.target), written), text
 
-    def _compiled_all(self, codes: Sequence[Code]) -> list[Code]:
-        """With the content of each: what is not on the disk is compiled, on as many threads as kernels may use."""
-        fresh = {code.text: code for code in codes if code.content is None}
+    @contextmanager
+    def _noted(self) -> Iterator[dict[str, float]]:
+        """Counts what is compiled in the block as one batch: seconds of a processor by key."""
+        seconds: dict[str, float] = {}
+        try:
+            yield seconds
+        finally:
+            if seconds:
+                note_compilation(self.cache, tuple(seconds), sum(seconds.values()))
+
+    def _compile(self, codes: dict[str, Code], seconds: dict[str, float]) -> None:
+        """Compile what is not on the disk, on as many threads as kernels may use, and give back what that took."""
+        fresh = {code.text: key for key, code in codes.items() if code.content is None}
+        if not fresh:
+            return
         crew = Crew(compile_source, tuple(fresh), self.target)
         try:
             crew.run(SETTINGS.worker_count())
         finally:
-            made = {text: content for text, content in zip(fresh, crew.codes, strict=True) if content is not None}
-            for text, content in made.items():
-                self.cache.store(source_key(text, self.target), content)
-            self._note_compiled([fresh[text].key for text in made], sum(crew.seconds))
-        return [replace(code, content=made[code.text]) if code.content is None else code for code in codes]
-
-    def _note_compiled(self, keys: Sequence[str], seconds: float) -> None:
-        if keys:
-            note_compilation(self.cache, keys, seconds)
-        before, self._compiled = self._compiled, self._compiled + len(keys)
-        if before // COMPILED != self._compiled // COMPILED:
-            trim()
+            for (text, key), content, spent in zip(fresh.items(), crew.codes, crew.seconds, strict=True):
+                if content is not None:
+                    self.cache.store(source_key(text, self.target), content)
+                    codes[key], seconds[key] = replace(codes[key], content=content, text=""), spent
+        del fresh, crew, text
+        give_back_free_memory()
 
     def _link(self, codes: Sequence[Code]) -> list[LoadedCode]:
         """Load object code as one library.
@@ -262,7 +279,10 @@ class Jit(Uncopied):
         except RuntimeError:
             if not any(code.from_disk for code in codes):
                 raise
-            return self._load(self._compiled_all([replace(code, content=None, text=code.source()) for code in codes]))
+            again = {code.key: replace(code, content=None, text=code.source(), from_disk=False) for code in codes}
+            with self._noted() as seconds:
+                self._compile(again, seconds)
+            return self._load(tuple(again.values()))
 
     def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
         with undisturbed():
