@@ -23,7 +23,7 @@ PLACES_OF_A_TRIAL = 5_000
 # brings with it: modules, what planning and compilers leave behind. As `benchmarks/memory.py --cases` finds them.
 EXEC_BYTES = 14 << 10
 START = 5 << 20
-# What one piece of kernels that is compiled takes for a while (`nnc.backends.llvm.run.jit`), by the same command.
+# What one piece of kernels that is compiled takes for a while (docs/design/0018), by the same command.
 COMPILING = 4 << 20
 
 
