@@ -6,12 +6,12 @@ import numpy as np
 
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.sizes import follows
+from nnc.core.values.sizes import Numbers, follows, sizes_in
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.ops.number import Number, as_float
 from nnc.ops.rules import infer
-from nnc.symbolic.sharing.templates import Numbers, Renewal, sizes_in
+from nnc.symbolic.sharing.templates import GraphRenewal
 
 
 def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number]) -> Number:
@@ -24,7 +24,7 @@ def evaluate(command: AnyCommand, specs: list[TensorSpec], values: list[Number])
         return _evaluated(command, specs, values)
 
     def at(numbers: Numbers) -> Number:
-        renewal = Renewal(numbers)
+        renewal = GraphRenewal(numbers)
         return _evaluated(renewal.of(command), specs, renewal.of(values))
 
     return follows(sizes, at, at({size.place: size.value for size in sizes}))

@@ -352,6 +352,10 @@ class SymbolicGraph(ReadableGraph):
         made = result.graft(self, order, self.tensors, tensors)
         return Duplicate(result, tensors, dict(zip(order, made, strict=True)))
 
+    def parts(self) -> tuple[object, ...]:
+        """The records of tensors, and the commands: what has sizes in it."""
+        return (*(record for _, record in self.tensors.items()), *(record.command for _, record in self.execs.items()))
+
     def renewed(self, tensors: Mapping[TensorKey, TensorSymbol], execs: Mapping[ExecKey, ExecSymbol]) -> SymbolicGraph:
         """A copy with the same keys, to be changed on its own, and these records in the place of some.
 

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from nnc.core.values.sizes import SizeTrace, comparing_sizes, plain, size_of
+from nnc.core.values.derived import Known
+from nnc.core.values.sizes import (
+    Renewal,
+    SizeTrace,
+    comparing_sizes,
+    decided,
+    deciding_sizes,
+    depends,
+    plain,
+    size_of,
+    sizes_in,
+)
 from nnc.core.values.spec import TensorSpec, broadcast_shapes
 
 
@@ -111,3 +123,76 @@ def test_after_the_trace_sizes_are_plain() -> None:
     trace.close()
     assert (n + 1, plain(n), hash(n)) == (9, 8, hash(8))
     assert size_of(n + 1) is None
+
+
+@dataclass(frozen=True)
+class Pair:
+    first: object
+    other: object
+
+
+def test_a_value_has_other_numbers_in_the_place_of_its_sizes_and_what_has_none_stays() -> None:
+    trace = SizeTrace()
+    n = trace.read(8)
+    fixed = Pair("x", (1, 2.0, None))
+    value = Pair((TensorSpec((n, 4)), [n * 2, "n"]), fixed)
+    formulas = trace.close()
+    numbers = formulas.at((9,))
+    assert numbers is not None
+    assert depends(value)
+    assert not depends(fixed)
+    renewed = Renewal(numbers).of(value)
+    assert renewed == Pair((TensorSpec((9, 4)), [18, "n"]), fixed)
+    assert renewed.other is fixed
+    assert not depends(renewed)
+    assert {size.value for size in sizes_in(value)} == {8, 16}
+
+
+def many(size: int, table: tuple[int, ...]) -> str:
+    return "many" if size * 3 > table[0] and size % 7 != 5 else "few"
+
+
+def at(trace: SizeTrace, size: int) -> list[Known] | None:
+    return trace.close().at((size,))
+
+
+def test_a_decision_is_guarded_by_its_outcome_alone() -> None:
+    trace = SizeTrace()
+    n = trace.read(8)
+    with deciding_sizes():
+        assert decided(many, n, (n + 2,)) == "many"
+    assert len(trace.close().steps) < 6
+    assert at(trace, 100) is not None
+    assert at(trace, 12) is None
+
+
+def test_a_number_that_is_decided_follows_the_sizes() -> None:
+    trace = SizeTrace()
+    n = trace.read(8)
+    with deciding_sizes():
+        block = decided(pow, n, 2) + 1
+    (size,) = sizes_in(block)
+    numbers = at(trace, 5)
+    assert numbers is not None
+    assert (size.value, numbers[size.place]) == (65, 26)
+
+
+@pytest.mark.parametrize("is_asked_inside", [True, False])
+def test_what_is_decided_of_plain_numbers_or_outside_is_asked_as_it_is(is_asked_inside: bool) -> None:
+    trace = SizeTrace()
+    n = trace.read(8)
+    if is_asked_inside:
+        with deciding_sizes():
+            assert decided(many, 8, (10,)) == "many"
+        assert not trace.close().steps
+    else:
+        assert decided(many, n, (10,)) == "many"
+        assert at(trace, 100) is not None
+        assert at(trace, 12) is None
+
+
+def test_an_error_of_a_decision_is_told() -> None:
+    trace = SizeTrace()
+    n = trace.read(8)
+    with deciding_sizes(), pytest.raises(ZeroDivisionError):
+        decided(divmod, n, 0)

@@ -24,6 +24,7 @@ from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number,
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.derived import Read
+from nnc.core.values.sizes import decided
 
 ALIGNMENT = 64
 # Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.
@@ -198,9 +199,13 @@ def ceiling(count: int, size: int) -> int:
     return -(-count // size)
 
 
-@lru_cache(maxsize=1024)
 def even_block(length: int, most: int, inner: int, outer: int) -> int:
     """The largest block of at most `most` that leaves workers about equal shares of outer x blocks x inner items."""
+    return decided(_even_block, length, most, inner, outer)
+
+
+@lru_cache(maxsize=1024)
+def _even_block(length: int, most: int, inner: int, outer: int) -> int:
     if ceiling(length, most) * inner * outer >= MANY_ITEMS:
         return most
     sizes = range(most, 0, -1)

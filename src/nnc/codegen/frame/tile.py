@@ -14,6 +14,7 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import I32, Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.ir.target import FEW_REGISTERS, USUAL_CLOCK, TargetDescription
+from nnc.core.values.sizes import decided
 
 FMA_PER_CYCLE, LOADS_PER_CYCLE, FMA_LATENCY = 2, 2, 4
 MAX_VECTORS = 16
@@ -97,11 +98,15 @@ def tiles_for(target: TargetDescription, scalar: Scalar, width: int = 0) -> tupl
     return candidates(target, scalar, width) or (Tile(1, width // lanes, lanes),)
 
 
-@lru_cache(maxsize=1024)
 def choose_tile(
     target: TargetDescription, scalar: Scalar, rows: int, columns: int, width: int = 0, depth: int = 0
 ) -> Tile:
     """The tile of least cost, or one nearly as cheap that is for more sizes; with a `width`, of so many columns."""
+    return decided(_cheapest_tile, target, scalar, rows, columns, width, depth)
+
+
+@lru_cache(maxsize=1024)
+def _cheapest_tile(target: TargetDescription, scalar: Scalar, rows: int, columns: int, width: int, depth: int) -> Tile:
     steady = cost_of_tiles(target, MANY_ROWS, columns, depth)
     cost = cost_of_tiles(target, rows, columns, depth)
     if target.vector_registers <= FEW_REGISTERS:

@@ -23,6 +23,8 @@ Read = Callable[[int], int]
 # Of the numbers that are known so far, by their places.
 Function = Callable[[Sequence[Known]], Known]
 CONSTANT, CALL = "constant", "call"
+# What a call reads.
+ALL = -1
 # The name of the type of tables.
 INTEGER = "i64"
 
@@ -74,31 +76,55 @@ class Step:
     expected: bool | None = None
 
 
+class PreparedSteps:
+    """Room for the steps of formulas as they are gone through; it is no field of the formulas."""
+
+    __slots__ = ("_rows",)
+    _rows: tuple[tuple[int, Callable[[Any, Any], Known], int, int, bool | None], ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Formulas:
+class Formulas(PreparedSteps):
     """What was computed of `sizes` numbers that are read, one step after another."""
 
     sizes: int
     steps: tuple[Step, ...]
     functions: tuple[Function, ...] = ()
 
-    def at(self, sizes: Sequence[int]) -> list[Known] | None:
+    def at(self, sizes: Sequence[Known]) -> list[Known] | None:
         """All numbers at these sizes; None where they do not meet a condition."""
         if len(sizes) != self.sizes:
             return None
-        numbers: list[Known] = [*sizes]
-        for step in self.steps:
-            if step.operation == CONSTANT:
-                numbers.append(step.left)
+        try:
+            rows = self._rows
+        except AttributeError:
+            rows = self._prepare()
+        numbers: list[Known] = [*sizes, *[step.left for step in self.steps]]
+        for place, operation, left, right, expected in rows:
+            if right == ALL:
+                numbers[place] = operation(numbers, None)
                 continue
-            if step.operation == CALL:
-                numbers.append(self.functions[int(step.left)](numbers))
-                continue
-            result = OPERATIONS[step.operation](numbers[int(step.left)], numbers[step.right])
-            if step.expected is not None and result is not step.expected:
+            result = operation(numbers[left], numbers[right])
+            if expected is not None and result is not expected:
                 return None
-            numbers.append(result)
+            numbers[place] = result
         return numbers
+
+    def _prepare(self) -> tuple[tuple[int, Callable[[Any, Any], Known], int, int, bool | None], ...]:
+        """The steps but for constants, each with its place."""
+        rows = tuple(
+            (place, _called(self.functions[int(step.left)]), 0, ALL, None)
+            if step.operation == CALL
+            else (place, OPERATIONS[step.operation], int(step.left), step.right, step.expected)
+            for place, step in enumerate(self.steps, self.sizes)
+            if step.operation != CONSTANT
+        )
+        object.__setattr__(self, "_rows", rows)
+        return rows
+
+
+def _called(function: Function) -> Callable[[Any, Any], Known]:
+    return lambda numbers, _: function(numbers)
 
 
 class Derivation:

@@ -5,26 +5,40 @@
     n % 2 == 0         True, which is a guard of what is built from here on
     range(n)           0 to 7; that n is 8 is a guard then, as wherever the value itself is asked for
 
+    renewal = Renewal({0: 9})
+    renewal.of(spec of [n, 4])        spec of [9, 4], where n is the number at place 0 of its trace
+    decided(choose, n, 4)             choose(8, 4); that it comes out alike is the guard, not what `choose` asks
+
 So rules of shapes compute with them as with integers, and nothing can be lost: what a place makes of the value, it
 makes at this value alone (docs/design/0033-programs-for-open-sizes.md).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from functools import cache
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack, cast, runtime_checkable
 
 from nnc.core.values.derived import Derivation, Derived, Function, Known, is_binary
 
+T = TypeVar("T")
+A = TypeVarTuple("A")
+# By the place of a size in its trace.
+Numbers = Sequence[Known] | Mapping[int, Known]
+# Values that are made of nothing else.
+ATOMS = frozenset({bool, bytes, float, int, str, type(None)})
+
 
 class _Tables(threading.local):
-    """Whether sizes that are keys of tables are told apart by comparing them."""
+    """Whether sizes that are keys of tables are compared, and whether decisions are guarded by their outcome."""
 
     compare = False
+    decide = False
 
 
 _TABLES = _Tables()
@@ -38,6 +52,21 @@ def comparing_sizes() -> Iterator[None]:
         yield
     finally:
         _TABLES.compare = before
+
+
+@contextmanager
+def deciding_sizes() -> Iterator[None]:
+    """Inside, what `decided` asks is a guard as a whole."""
+    before, _TABLES.decide = _TABLES.decide, True
+    try:
+        yield
+    finally:
+        _TABLES.decide = before
+
+
+def are_decided() -> bool:
+    """Whether this is inside of `deciding_sizes`."""
+    return _TABLES.decide
 
 
 class Size(Derived):
@@ -142,3 +171,100 @@ def is_power_of_two(number: float) -> bool:
     if size is None or size.derivation.closed:
         return is_binary(plain(number))
     return size.derivation.condition("power_of_two", size, 0)
+
+
+# ---- values made of sizes
+
+
+@runtime_checkable
+class Composite(Protocol):
+    """What is no dataclass and made of values all the same: a graph."""
+
+    def parts(self) -> tuple[object, ...]:
+        """What it is made of."""
+
+
+def depends(value: object) -> bool:
+    """Whether there is a size in a value, or in what it is made of, that remembers where it comes from."""
+    return next(sizes_in(value), None) is not None
+
+
+def sizes_in(value: object) -> Iterator[Size]:
+    """The sizes in a value, or in what it is made of, that remember where they come from."""
+    size, kind = size_of(value), type(value)
+    if size is not None:
+        yield size
+    elif kind in ATOMS:
+        return
+    elif isinstance(value, tuple | list | frozenset):
+        for part in value:
+            yield from sizes_in(part)
+    elif dataclasses.is_dataclass(value) and kind is not type:
+        for name in fields_of(cast(Hashable, kind)):
+            yield from sizes_in(getattr(value, name))
+    elif isinstance(value, Composite):
+        yield from sizes_in(value.parts())
+
+
+class Renewal:
+    """Values with other numbers in the place of sizes; what has none stays as it is."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers = numbers
+
+    def of(self, value: T) -> T:
+        """The value with these numbers; itself where it has no sizes."""
+        kind = type(value)
+        if kind in ATOMS:
+            return value
+        size = size_of(value)
+        if size is not None:
+            return self.numbers[size.place]  # type: ignore[return-value]  # which stands where a number is expected
+        if kind is tuple or kind is list or kind is frozenset:
+            parts = [self.of(each) for each in value]  # type: ignore[attr-defined]  # a collection
+            is_same = all(map(operator.is_, parts, value))  # type: ignore[call-overload]
+            return value if is_same else kind(parts)  # type: ignore[call-arg]
+        if names := fields_of(cast(Hashable, kind)):
+            return self._of_parts(value, names)
+        return value
+
+    def _of_parts(self, value: T, names: Sequence[str]) -> T:
+        """A dataclass of these fields."""
+        is_same, renewed = True, {}
+        for name in names:
+            part = getattr(value, name)
+            made = renewed[name] = self.of(part)
+            is_same = is_same and made is part
+        return value if is_same else type(value)(**renewed)
+
+
+@cache
+def fields_of(kind: Hashable) -> tuple[str, ...]:
+    """What a dataclass is made of; nothing for other classes."""
+    return tuple(each.name for each in dataclasses.fields(kind) if each.init) if dataclasses.is_dataclass(kind) else ()
+
+
+def decided(function: Callable[[Unpack[A]], T], *arguments: *A) -> T:
+    """function(*arguments), which is made of no sizes: that it comes out alike is a guard where `deciding_sizes`.
+
+    A number that comes out follows from the sizes there. Elsewhere, and without sizes that remember where they come
+    from, it is asked as it is.
+    """
+    trace = _trace_of(arguments) if are_decided() else None
+    if trace is None:
+        return function(*arguments)
+
+    def at(numbers: Numbers) -> T:
+        return function(*Renewal(numbers).of(arguments))
+
+    outcome = at({size.place: size.value for size in sizes_in(arguments)})
+    if type(outcome) in (int, float):
+        return cast(T, trace.called(cast(Callable[[Sequence[Known]], Known], at), cast(Known, outcome)))
+    trace.condition("equal", trace.called(lambda numbers: at(numbers) == outcome, True), True)
+    return outcome
+
+
+def _trace_of(value: object) -> SizeTrace | None:
+    """The trace of the sizes in a value that is not closed."""
+    traces = (size.derivation for size in sizes_in(value) if not size.derivation.closed)
+    return cast("SizeTrace | None", next(traces, None))

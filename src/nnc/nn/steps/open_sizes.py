@@ -24,7 +24,7 @@ from nnc.nn.steps.padding import LARGE, SMALL, Built, obstacle, padded_size
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import trace
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes, Templates
-from nnc.symbolic.sharing.templates import Renewal
+from nnc.symbolic.sharing.templates import GraphRenewal
 
 Arrays: TypeAlias = tuple[NDArray[np.generic], ...]
 # What the size of open axes is called among shapes.
@@ -41,7 +41,7 @@ class OutputTemplate:
     def at(self, shapes: Shapes) -> tuple[TensorSpec, ...] | None:
         """The specs for this length; None where layers take another way."""
         numbers = self.shapes.numbers(shapes)
-        return None if numbers is None else Renewal(numbers).of(self.outputs)
+        return None if numbers is None else GraphRenewal(numbers).of(self.outputs)
 
 
 class OpenSizes:

@@ -10,25 +10,19 @@ Every comparison on the way is a guard (`nnc.core.values.sizes`), so what comes 
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from nnc.classes import dataclass
-from nnc.core.values.derived import Known
-from nnc.core.values.sizes import Size, size_of
+from nnc.core.running.dispatch import Specs
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.sizes import Numbers, Renewal, depends
 from nnc.core.values.spec import TensorSpec
 from nnc.symbolic.ir import Body, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 
 T = TypeVar("T")
-# By the place of a size in its trace.
-Numbers = Sequence[Known] | Mapping[int, Known]
-# Values that are made of nothing else.
-ATOMS = frozenset({bool, bytes, float, int, str, type(None)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,59 +46,72 @@ class GraphTemplate:
 
     def at(self, numbers: Numbers) -> SymbolicGraph:
         """The graph with these numbers, by their places in the trace; its keys are those of the template."""
-        renewal = Renewal(numbers)
+        return self.instance(numbers).graph
+
+    def instance(self, numbers: Numbers) -> GraphInstance:
+        """The same, with where it comes from."""
+        renewal = GraphRenewal(numbers)
         execs = {key: replace(record, command=renewal.of(record.command)) for key, record in self.execs.items()}
-        return self.graph.renewed({key: renewal.tensor(record) for key, record in self.tensors.items()}, execs)
+        tensors = {key: renewal.tensor(record) for key, record in self.tensors.items()}
+        return GraphInstance(self, numbers, self.graph.renewed(tensors, execs), tensors, execs)
 
 
-def depends(value: object) -> bool:
-    """Whether there is a size in a value, or in what it is made of, that remembers where it comes from."""
-    return next(sizes_in(value), None) is not None
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphInstance:
+    """A graph that was made of a template for these numbers, with the records that were made for them.
+
+    The graph may have been changed since.
+    """
+
+    template: GraphTemplate
+    numbers: Numbers
+    graph: SymbolicGraph
+    tensors: Mapping[TensorKey, TensorSymbol]
+    execs: Mapping[ExecKey, ExecSymbol]
+
+    def specs(self, key: ExecKey) -> tuple[Specs, tuple[TensorSpec, ...]]:
+        """The operands and results of an exec."""
+        record, tensors = self.graph.execs[key], self.graph.tensors
+        inputs = tuple([None if operand is None else tensors[operand].spec for operand in record.inputs])
+        return inputs, tuple([tensors[output].spec for output in record.outputs])
+
+    def sized(self, key: ExecKey) -> tuple[AnyCommand, Specs, Specs]:
+        """The command and the specs with the sizes of the template in them, and others as they are."""
+        record, template = self.graph.execs[key], self.template
+
+        def spec(operand: TensorKey) -> TensorSpec:
+            return (template.tensors if operand in template.tensors else self.graph.tensors)[operand].spec
+
+        inputs = tuple([None if operand is None else spec(operand) for operand in record.inputs])
+        made = template.execs.get(key)
+        return (record if made is None else made).command, inputs, tuple(map(spec, record.outputs))
+
+    def others(self, key: ExecKey) -> Specs:
+        """The specs of operands that no size of the template is in."""
+        tensors, sized = self.graph.tensors, self.template.tensors
+        record = self.graph.execs[key]
+        operands = [each for each in (*record.inputs, *record.outputs) if each is not None]
+        return tuple([tensors[each].spec for each in operands if each not in sized])
+
+    def is_as_made(self, key: ExecKey) -> bool:
+        """Whether the command and the sized operands of an exec are those that were made for these numbers."""
+        record, made, tensors = self.graph.execs[key], self.execs.get(key), self.tensors
+        if made is not None and record.command is not made.command:
+            return False
+        operands = [each for each in (*record.inputs, *record.outputs) if each in tensors]
+        return all([self.graph.tensors[each] is tensors[each] for each in operands if each is not None])  # noqa: C419  # a generator is a call more for each
 
 
-def sizes_in(value: object) -> Iterator[Size]:
-    """The sizes in a value, or in what it is made of, that remember where they come from."""
-    size, kind = size_of(value), type(value)
-    if size is not None:
-        yield size
-    elif kind in ATOMS:
-        return
-    elif isinstance(value, tuple | list | frozenset):
-        for part in value:
-            yield from sizes_in(part)
-    elif isinstance(value, SymbolicGraph):
-        yield from sizes_in(tuple([record for _, record in value.tensors.items()]))
-        yield from sizes_in(tuple([record.command for _, record in value.execs.items()]))
-    elif dataclasses.is_dataclass(value):
-        for each in dataclasses.fields(value):
-            yield from sizes_in(getattr(value, each.name))
-
-
-class Renewal:
-    """Values with other numbers in the place of sizes; what has none stays as it is."""
+class GraphRenewal(Renewal):
+    """The same of commands with bodies, and of symbols."""
 
     def __init__(self, numbers: Numbers) -> None:
-        self._numbers = numbers
+        super().__init__(numbers)
         self._specs: dict[int, TensorSpec] = {}
 
     def of(self, value: T) -> T:
         """The value with these numbers; itself where it has no sizes."""
-        size, kind = size_of(value), type(value)
-        if size is not None:
-            return self._numbers[size.place]  # type: ignore[return-value]  # which stands where a number is expected
-        if kind in ATOMS:
-            return value
-        if kind is tuple or kind is list or kind is frozenset:
-            parts = [self.of(each) for each in value]  # type: ignore[attr-defined]  # a collection
-            is_same = all(map(operator.is_, parts, value))  # type: ignore[call-overload]
-            return value if is_same else kind(parts)  # type: ignore[call-arg]
-        if kind is Body:
-            return self._body(value)  # type: ignore[arg-type, return-value]
-        if names := _fields(cast(Hashable, kind)):
-            fields = {name: getattr(value, name) for name in names}
-            renewed = {name: self.of(part) for name, part in fields.items()}
-            return value if all(renewed[name] is fields[name] for name in names) else kind(**renewed)
-        return value
+        return self._body(value) if type(value) is Body else super().of(value)  # type: ignore[arg-type, return-value]
 
     def tensor(self, record: TensorSymbol) -> TensorSymbol:
         """A symbol; symbols of one spec have one here too."""
@@ -115,10 +122,4 @@ class Renewal:
 
     def _body(self, body: Body) -> Body:
         template = GraphTemplate.of(body.graph)
-        return body if template.is_fixed else Body(template.at(self._numbers), body.parameters, body.results)
-
-
-@cache
-def _fields(kind: Hashable) -> tuple[str, ...]:
-    """What a dataclass is made of; nothing for other classes."""
-    return tuple(each.name for each in dataclasses.fields(kind) if each.init) if dataclasses.is_dataclass(kind) else ()
+        return body if template.is_fixed else Body(template.at(self.numbers), body.parameters, body.results)

@@ -7,6 +7,7 @@ packs pieces of its panels into its own scratch just before it uses them: no cop
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,6 +20,7 @@ from nnc.codegen.ir.builder import BF16, U16, Scalar
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.values.derived import Read, known_multiple
+from nnc.core.values.sizes import decided
 
 # Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
 # in pieces.
@@ -26,6 +28,10 @@ PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
 # A piece is this part of a second-level cache: its rows are far apart in memory, so they fall on few of its sets.
 PIECE_SHARE = 16
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
+
+
+# Rows and columns of outputs, by core.
+Pixels = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,38 +306,83 @@ def choose_pixels(problem: CorrelationProblem, target: TargetDescription) -> tup
     """The tile, and its pixels as rows x columns: those that are given, else those that need fewest cycles."""
     if problem.tile is not None and problem.tile_rows:
         return problem.tile, problem.tile_rows, problem.tile.rows // problem.tile_rows
-    return _cheapest_pixels(problem, target)
+    pixels = tuple([(core.rows, core.columns) for core in problem.cores])
+    asked = (problem.work, problem.panel, problem.tile, problem.filters, _steps(problem))
+    return decided(_cheapest_pixels, target, *asked, pixels)
 
 
-@lru_cache(maxsize=1024)
-def _cheapest_pixels(problem: CorrelationProblem, target: TargetDescription) -> tuple[Tile, int, int]:
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A tile of height x width pixels: it is done for `panels` panels of filters, in so many `cycles` each time."""
+
+    tile: Tile
+    height: int
+    width: int
+    panels: int
+    cycles: float
+
+    def over(self, pixels: Pixels) -> float:
+        """About how many cycles it needs over all cores."""
+        tiles = 0
+        for rows, columns in pixels:
+            tiles += -(-rows // self.height) * -(-columns // self.width)
+        return self.panels * tiles * self.cycles
+
+
+@lru_cache(maxsize=256)
+def _folds(
+    target: TargetDescription, scalar: Scalar, panel: int, tile: Tile | None, filters: int, steps: int
+) -> tuple[Fold, ...]:
+    """All tiles with all their heights."""
+    tiles = tiles_for(target, scalar, panel) if tile is None else (tile,)
+    return tuple([_fold(each, height, filters, steps) for each in tiles for height in _heights(each)])
+
+
+def _heights(tile: Tile) -> list[int]:
+    return [rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0]
+
+
+def _fold(tile: Tile, height: int, filters: int, steps: int) -> Fold:
+    cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
+    return Fold(tile, height, tile.rows // height, ceiling(filters, tile.columns), cycles)
+
+
+def _steps(problem: CorrelationProblem) -> int:
+    """Steps of k in the sums of the core that has most of them."""
+    return problem.depth * max(len(core.taps) for core in problem.cores)
+
+
+@lru_cache(maxsize=4096)
+def _cheapest_pixels(
+    target: TargetDescription,
+    scalar: Scalar,
+    panel: int,
+    tile: Tile | None,
+    filters: int,
+    steps: int,
+    pixels: Pixels,
+) -> tuple[Tile, int, int]:
     """The tile, and its pixels as rows x columns, that need fewest cycles over all cores."""
-    tiles = tiles_for(target, problem.work, problem.panel) if problem.tile is None else (problem.tile,)
-    wide = replace(problem, cores=tuple([replace(core, rows=MANY_ROWS, columns=MANY_ROWS) for core in problem.cores]))
-    folds = [(tile, height) for tile in tiles for height in range(1, tile.rows + 1) if tile.rows % height == 0]
-    tile, height = steadiest(folds, lambda fold: _cycles(problem, *fold), lambda fold: (_cycles(wide, *fold), fold[1]))
-    if is_wide(problem):
+    folds, wide = _folds(target, scalar, panel, tile, filters, steps), ((MANY_ROWS, MANY_ROWS),) * len(pixels)
+    chosen = steadiest(folds, lambda fold: fold.over(pixels), lambda fold: (fold.over(wide), fold.height))
+    if _are_wide(pixels):
         # Filters of a tile are those that these sizes choose, as parts of a sum follow them.
-        of_many = [(each, 1) for each in tiles if each.vectors == tile.vectors]
-        tile, height = min(of_many, key=lambda fold: _cycles(wide, *fold))
-    return tile, height, tile.rows // height
+        of_many = [each for each in folds if each.height == 1 and each.tile.vectors == chosen.tile.vectors]
+        chosen = min(of_many, key=lambda fold: fold.over(wide))
+    return chosen.tile, chosen.height, chosen.width
 
 
 def is_wide(problem: CorrelationProblem) -> bool:
     """Whether tiles are pixels of one row, of which there are many: one tile, and one code, for all such sizes."""
-    return all(core.columns >= MANY for core in problem.cores)
+    return _are_wide([(core.rows, core.columns) for core in problem.cores])
+
+
+def _are_wide(pixels: Iterable[tuple[int, int]]) -> bool:
+    return all(columns >= MANY for _, columns in pixels)
 
 
 def fold_pixels(problem: CorrelationProblem, tile: Tile) -> tuple[float, int, int]:
     """The pixels of a tile as rows x columns that need fewest cycles over all cores; those cycles come first."""
-    heights = [rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0]
-    return min((_cycles(problem, tile, height), height, tile.rows // height) for height in heights)
-
-
-def _cycles(problem: CorrelationProblem, tile: Tile, height: int) -> float:
-    """About how many cycles tiles of so many rows of pixels need over all cores."""
-    steps = problem.depth * max(len(core.taps) for core in problem.cores)
-    cycles = tile.cycles * steps + STORE_CYCLES * tile.rows * tile.vectors + TILE_CYCLES
-    width = tile.rows // height
-    tiles = sum(ceiling(core.rows, height) * ceiling(core.columns, width) for core in problem.cores)
-    return ceiling(problem.filters, tile.columns) * tiles * cycles
+    pixels = tuple([(core.rows, core.columns) for core in problem.cores])
+    folds = [_fold(tile, height, problem.filters, _steps(problem)) for height in _heights(tile)]
+    return min((fold.over(pixels), fold.height, fold.width) for fold in folds)
