@@ -27,7 +27,8 @@ from nnc.symbolic import Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.passes import Beforehand
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
-from nnc.symbolic.sharing.templates import GraphTemplate, Renewal
+from nnc.symbolic.sharing.sized_answers import KnownClaims, SizedClaims
+from nnc.symbolic.sharing.templates import GraphInstance, GraphRenewal, GraphTemplate
 
 # Where the elements of a bound symbol are: in the file, or at hand.
 Bound = onnx.TensorProto | np.ndarray
@@ -39,7 +40,7 @@ class GraphDraft:
 
     `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
     sizes alone. All that it is bound to takes `nbytes`. Whoever holds the `importer` has the elements of the file as
-    arrays.
+    arrays. A draft of a template knows more of its kernels where it is `sized`.
     """
 
     file: OnnxFile
@@ -55,6 +56,7 @@ class GraphDraft:
     importer: OnnxImporter | None
     nbytes: int
     orders: KnownOrders = field(default_factory=KnownOrders)
+    sized: SizedClaims | None = None
     _tensors: WeakValueDictionary[TensorKey, Tensor] = field(default_factory=WeakValueDictionary)
 
     @classmethod
@@ -114,23 +116,24 @@ class DraftTemplate:
     before: GraphTemplate
     computed: Mapping[TensorKey, Elements]
     decisions: tuple[tuple[Elements, bool], ...]
+    claims: KnownClaims
 
     def at(self, shapes: Shapes) -> GraphDraft | None:
         """The draft for these shapes; None where the file takes another way for them."""
         numbers = self.shapes.numbers(shapes)
         if numbers is None:
             return None
-        renewal = Renewal(numbers)
+        renewal = GraphRenewal(numbers)
         if any(bool(renewal.of(elements).array()) != outcome for elements, outcome in self.decisions):
             return None
         arrays = {key: renewal.of(elements).array() for key, elements in self.computed.items()}
-        return self._moved(self.graph.at(numbers), self.before.at(numbers), arrays, renewal)
+        return self._moved(self.graph.instance(numbers), self.before.at(numbers), arrays, renewal)
 
     def _moved(
-        self, graph: SymbolicGraph, before: SymbolicGraph, arrays: Mapping[TensorKey, Array], renewal: Renewal
+        self, instance: GraphInstance, before: SymbolicGraph, arrays: Mapping[TensorKey, Array], renewal: GraphRenewal
     ) -> GraphDraft:
         """The draft on copies of its graphs."""
-        draft, work = self.draft, self.draft.before
+        draft, work, graph = self.draft, self.draft.before, instance.graph
 
         def here(symbol: Symbol) -> Symbol:
             return graph.symbol(symbol.key)
@@ -150,10 +153,11 @@ class DraftTemplate:
             early=tuple(map(here, draft.early)),
             bound={**draft.bound, **arrays},
             own=frozenset(arrays),
+            sized=SizedClaims(self.claims, instance),
         )
 
 
-def _renewed(value: OnnxValue, renewal: Renewal) -> OnnxValue:
+def _renewed(value: OnnxValue, renewal: GraphRenewal) -> OnnxValue:
     """An output whose elements may be sizes; a symbol has the same key in all graphs."""
     if value.items is not None:
         return replace(value, items=tuple(_renewed(item, renewal) for item in value.items))
@@ -163,10 +167,12 @@ def _renewed(value: OnnxValue, renewal: Renewal) -> OnnxValue:
     return replace(value, array=np.array(elements, kind_of(value.array)).reshape(value.array.shape))
 
 
-def template_of(opening: Opening, draft: GraphDraft) -> DraftTemplate:
-    """Of what was drafted at the shapes of an opening, which is closed."""
+def template_of(opening: Opening, draft: GraphDraft, backend: str) -> DraftTemplate:
+    """Of what was drafted at the shapes of an opening, which is closed, for this backend."""
     shapes, importer = opening.close(), draft.importer
     assert importer is not None
     computed = {symbol.key: elements for symbol, elements in importer.computed.items()}
     graphs = GraphTemplate.of(draft.graph), GraphTemplate.of(draft.before.graph)
-    return DraftTemplate(shapes, replace(draft, importer=None), *graphs, computed, tuple(importer.decisions))
+    return DraftTemplate(
+        shapes, replace(draft, importer=None), *graphs, computed, tuple(importer.decisions), KnownClaims(backend)
+    )

@@ -471,7 +471,7 @@ class OnnxModel:
     def _template(self, arrays: Mapping[str, object], known: frozenset[str], opening: Opening) -> DraftTemplate | None:
         """The draft for open axes; None where these sizes are refused."""
         try:
-            return template_of(opening, self._drafted(arrays, known, opening.shapes))
+            return template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend)
         except (NncError, Unknown):
             return None
 
@@ -504,7 +504,7 @@ class OnnxModel:
             part_batch(graph, wanted, inputs.values())
         fixed = (*draft.early, *draft.before.results)
         if self.device.is_host:
-            assign_blocks(graph, wanted, fixed, self.backend)
+            assign_blocks(graph, wanted, fixed, self.backend, known=None if draft.sized is None else draft.sized.wishes)
         before = draft.before.followed_by(precompute(graph, fixed, wanted))
         roots = {graph.root(symbol.key) for symbol in wanted}
 
@@ -523,6 +523,8 @@ class OnnxModel:
         if not self.device.is_host:
             given = {symbol: tensor.to(self.device) for symbol, tensor in given.items()}
             place(graph, self.device, self.backend, inputs=dict.fromkeys(given, self.device))
+        if draft.sized is not None:
+            draft.sized.tell()
         compiled = compile(graph, wanted, given=given, backend=self.backend, orders=draft.orders)
         compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)

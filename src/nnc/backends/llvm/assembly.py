@@ -16,9 +16,13 @@ from nnc.backends.llvm.run.runtime import NativeProgram, SingleLaunch, WorkerPoo
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import NativeKernel
+from nnc.codegen.frame.written import outline
 from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft, extent_of
-from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Relocation, Tensors
+from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Relocation, Specs, Tensors
 from nnc.core.settings import SETTINGS
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.exact import Exact
+from nnc.core.values.sizes import Renewal, sizes_in
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
 
@@ -124,6 +128,18 @@ class LlvmKernel(CommandKernel):
         """True when its code has not been asked for."""
         return self._native is None
 
+    @property
+    def worker_bytes(self) -> int:
+        """Bytes of scratch memory for each worker."""
+        return self.generator.scratch(self.target) if self._native is None else self._native.scratch
+
+    def formula(self) -> LlvmFormula:
+        """The kernel as a function of the open sizes that its generator has."""
+        shape, sizes = outline(self.generator, self.target)
+        shaping = {size.place: size.pinned for size in sizes_in(shape)}
+        memory = self.generator.workspace(self.target), self.generator.scratch(self.target)
+        return LlvmFormula(self, Exact(Renewal(shaping).of(shape)), sizes, *memory)
+
     def native(self) -> NativeKernel:
         """The code for contiguous operands, compiled at the first call."""
         if self._native is None:
@@ -135,6 +151,26 @@ class LlvmKernel(CommandKernel):
         if launch is None:
             launch = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers))
         return launch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LlvmFormula:
+    """A kernel as a function of sizes, which are in what it was made of, with the outline that its code depends on."""
+
+    kernel: LlvmKernel
+    shape: Exact
+    sizes: tuple[int, ...]
+    workspace: int
+    scratch: int
+
+    def at(self, renewal: Renewal, command: AnyCommand, inputs: Specs) -> LlvmKernel:
+        """The kernel at other sizes; of code that is loaded, where it is."""
+        kernel, jit = self.kernel, engine().jit
+        native = jit.resized(self.shape, *renewal.of((self.sizes, self.workspace, self.scratch)))
+        generator, words = renewal.of(kernel.generator), renewal.of(kernel.words)
+        results, workspace = renewal.of(kernel.results), renewal.of(kernel.workspace_bytes)
+        made = (command, kernel.row, inputs, results, generator, kernel.target, workspace, kernel.variant, words)
+        return LlvmKernel(*made, native)
 
 
 def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> AssembledProgram:

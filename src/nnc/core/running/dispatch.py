@@ -19,6 +19,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU
 from nnc.core.values.recorder import Labelled, Traced
+from nnc.core.values.sizes import Renewal
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError
@@ -50,6 +51,21 @@ class Kernel(Protocol):
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs`; the specs are those the kernel was made for."""
+
+
+class KernelFormula(Protocol):
+    """A kernel as a function of sizes."""
+
+    def at(self, renewal: Renewal, command: AnyCommand, inputs: Specs) -> Kernel:
+        """The kernel of the command on these specs, which are what the renewal makes of those that it was made for."""
+
+
+@runtime_checkable
+class FollowingKernel(Protocol):
+    """A kernel that knows what it is at other sizes."""
+
+    def formula(self) -> KernelFormula:
+        """For sizes in its command and its specs that remember where they come from, as long as these are open."""
 
 
 class WithoutWorkspace:
@@ -318,14 +334,20 @@ class Dispatcher(Uncopied):
         """The first backend that claims the command, with its kernel (made once per command and specs)."""
         key = (command, inputs, outputs, prefer)
         claim = self._claims.get(key)
-        if claim is not None:
-            return claim
+        return self._claims.put(key, self.first(command, inputs, outputs, prefer)) if claim is None else claim
+
+    def keep(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str, claim: Claim) -> None:
+        """Have `claim` give this, which `first` would give, too."""
+        self._claims.put((command, inputs, outputs, prefer), claim)
+
+    def first(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> Claim:
+        """What `claim` gives, made anew."""
         reasons = []
         for backend in self.usable(prefer, kinds_of(inputs, outputs)):
             if reason := backend.refusal(command, inputs, outputs):
                 reasons.append(f"{backend.name}: {reason}")
                 continue
-            return self._claims.put(key, Claim(backend, backend.kernel(command, inputs, outputs)))
+            return Claim(backend, backend.kernel(command, inputs, outputs))
         shown = ", ".join("–" if spec is None else str(spec) for spec in inputs)
         raise BackendError(command.op.name, got=shown, need="a backend that claims it", fix="; ".join(reasons))
 

@@ -232,7 +232,7 @@ class CompiledFunction(Generic[P, R]):
                 draft = record(self.function, leaves, structure, names, self.options.backend, opening.shapes)
         except Exception:  # what is wrong is told where sizes are plain
             return None
-        template = FunctionTemplate.of(opening, draft)
+        template = FunctionTemplate.of(opening, draft, self.options.backend)
         self.recorded += template is not None
         return template
 

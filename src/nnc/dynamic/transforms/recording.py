@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnc.classes import dataclass
+from nnc.core.values.sizes import ATOMS, Numbers, depends
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import ProgramCall
@@ -28,7 +29,8 @@ from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders, MovingProgram
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
-from nnc.symbolic.sharing.templates import ATOMS, GraphTemplate, Numbers, Renewal, depends
+from nnc.symbolic.sharing.sized_answers import KnownClaims
+from nnc.symbolic.sharing.templates import GraphRenewal, GraphTemplate
 
 Mode = Callable[[], Hashable]
 Signature = tuple[Structure, tuple[Hashable, ...]]
@@ -80,10 +82,11 @@ class FunctionTemplate:
     graph: GraphTemplate
     source: GraphTemplate
     modes: tuple[tuple[Mode, Hashable], ...]
+    claims: KnownClaims
 
     @classmethod
-    def of(cls, opening: Opening, draft: FunctionDraft) -> FunctionTemplate | None:
-        """Of what was recorded at the shapes of an opening, which is closed.
+    def of(cls, opening: Opening, draft: FunctionDraft, backend: str) -> FunctionTemplate | None:
+        """Of what was recorded at the shapes of an opening, which is closed, for this backend.
 
         None where the function gave something in which there may be sizes that cannot be renewed.
         """
@@ -91,7 +94,7 @@ class FunctionTemplate:
             return None
         graphs = GraphTemplate.of(draft.graph), GraphTemplate.of(draft.source.graph)
         modes = tuple((mode, mode()) for mode in draft.modes.values())
-        return cls(opening.close(), draft, *graphs, modes)
+        return cls(opening.close(), draft, *graphs, modes, KnownClaims(backend))
 
     def at(self, shapes: Shapes) -> FunctionDraft | None:
         """The draft for these shapes; None where the function takes another way for them."""
@@ -101,7 +104,9 @@ class FunctionTemplate:
         return None if numbers is None else self._moved(numbers)
 
     def _moved(self, numbers: Numbers) -> FunctionDraft:
-        draft, graph, renewal = self.draft, self.graph.at(numbers), Renewal(numbers)
+        draft, instance, renewal = self.draft, self.graph.instance(numbers), GraphRenewal(numbers)
+        graph = instance.graph
+        self.claims.tell(instance)
 
         def here(entry: Any) -> Any:  # noqa: ANN401  # a symbol, or what a function gave
             return graph.symbol(entry.key) if isinstance(entry, Symbol) else renewal.of(entry)

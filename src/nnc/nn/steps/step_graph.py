@@ -17,6 +17,7 @@ from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, lower_precision, simplify
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
+from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphTemplate
 
 # Gradients down to 2^-34 are then above f16's smallest number, and those up to 63 below its largest.
@@ -178,16 +179,22 @@ class StepTemplate:
     shapes: OpenShapes
     draft: StepDraft
     graph: GraphTemplate
+    claims: KnownClaims
 
     @classmethod
     def of(cls, opening: Opening, draft: StepDraft) -> StepTemplate:
         """Of what was drafted at the shapes of an opening, which is closed."""
-        return cls(opening.close(), draft, GraphTemplate.of(draft.step.graph))
+        claims = KnownClaims(draft.step.options.backend)
+        return cls(opening.close(), draft, GraphTemplate.of(draft.step.graph), claims)
 
     def at(self, shapes: Shapes) -> StepDraft | None:
         """The draft for these sizes; None where layers, losses or passes take another way for them."""
         numbers = self.shapes.numbers(shapes)
-        return None if numbers is None else self.draft.on(self.graph.at(numbers))
+        if numbers is None:
+            return None
+        instance = self.graph.instance(numbers)
+        self.claims.tell(instance)
+        return self.draft.on(instance.graph)
 
 
 def trace(

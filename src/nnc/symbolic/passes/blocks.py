@@ -10,13 +10,13 @@ with it: nobody reads it any more. Values keep their bits, as kernels add in the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, is_faster
 from nnc.core.precautions.origin import inherited_origin
-from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER, LayoutWish
 from nnc.core.values.spec import Blocked
 from nnc.ops.movement.layout import convert_layout
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -31,6 +31,8 @@ MOST_BYTES = 1.25
 Reading = tuple[ExecKey, int]
 # What each exec, as it was then, wishes of its operands: asked once, not for each fixed operand of a fused product.
 Asked = dict[ExecKey, tuple[ExecSymbol, Mapping[int, Blocked]]]
+# What an exec wishes for; None where that is to be asked.
+Known = Callable[[ExecKey], tuple[LayoutWish, ...] | None]
 
 
 @checked
@@ -40,17 +42,19 @@ def assign_blocks(
     fixed: Iterable[Symbol],
     backend: str = "",
     tuning: TuneOptions | None = None,
+    known: Known | None = None,
 ) -> Counter[str]:
     """Convert `fixed` symbols for the kernels of the backends in order of preference, the caller's `backend` first.
 
     How many are `blocked`, and the `readings` of them. A symbol that somebody wants, or reads in order, stays. With a
     `tuning` a conversion has to make its command faster by the clock, the fastest kernels for both layouts compared.
+    What is `known` of an exec's wishes is not asked.
     """
     kept = {graph.root(graph.own(symbol)) for symbol in wanted}
     fired: Counter[str] = Counter()
     asked: Asked = {}
     for root in dict.fromkeys(graph.root(graph.own(symbol)) for symbol in fixed):
-        wishes = {} if root in kept else _wishes(graph, root, backend, tuning, asked)
+        wishes = {} if root in kept else _wishes(graph, root, backend, tuning, asked, known)
         if wishes:
             _convert(graph, wishes)
             fired += Counter(blocked=1, readings=len(wishes))
@@ -110,14 +114,19 @@ def put_in_blocks(graph: SymbolicGraph, layouts: Mapping[Symbol, Blocked]) -> Co
 
 
 def _wishes(
-    graph: SymbolicGraph, root: TensorKey, backend: str, tuning: TuneOptions | None, asked: Asked
+    graph: SymbolicGraph,
+    root: TensorKey,
+    backend: str,
+    tuning: TuneOptions | None,
+    asked: Asked,
+    known: Known | None = None,
 ) -> Mapping[Reading, tuple[TensorKey, Blocked]]:
     """What each reading of a root is to become; nothing unless that serves them all, in about as many bytes."""
     wished: dict[Reading, tuple[TensorKey, Blocked]] = {}
     for key in graph.readers(root):
         record = graph.execs[key]
         if key not in asked or asked[key][0] is not record:
-            asked[key] = record, _layouts(graph, record, backend, tuning)
+            asked[key] = record, _layouts(graph, key, backend, tuning, known)
         layouts = asked[key][1]
         for place, tensor in enumerate(record.inputs):
             if tensor is not None and graph.root(tensor) == root:
@@ -129,14 +138,17 @@ def _wishes(
 
 
 def _layouts(
-    graph: SymbolicGraph, record: ExecSymbol, backend: str, tuning: TuneOptions | None
+    graph: SymbolicGraph, key: ExecKey, backend: str, tuning: TuneOptions | None, known: Known | None
 ) -> Mapping[int, Blocked]:
     """The layouts of operands that an exec wishes for, by place; none where the clock says otherwise."""
+    record = graph.execs[key]
     inputs, outputs = (
         tuple(None if value is None else graph.tensors[value].spec for value in keys)
         for keys in (record.inputs, record.outputs)
     )
-    wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend) if record.optimize else ()
+    wishes = () if known is None or not record.optimize else known(key)
+    if wishes is None or (known is None and record.optimize):
+        wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend)
     layouts = {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
     if tuning is None or not layouts:
         return layouts

@@ -177,11 +177,24 @@ class Jit(Uncopied):
                 self._compile(codes, seconds)
             return self._link(tuple(codes.values()))[0]
 
+    def resized(self, shape: Exact, sizes: Sequence[int], workspace: int, scratch: int) -> NativeKernel | None:
+        """The kernel of a generator with this outline that reads these sizes, if its code is loaded.
+
+        What it takes of memory is known to who asks.
+        """
+        with self._lock:
+            draft = _serving(self._records.get(shape, ()), sizes)
+            code = None if draft is None else self._loaded.get(draft.record.key)
+        return None if draft is None or code is None else self._sized(draft, code, workspace, scratch)
+
     def _made(self, generator: Generator, draft: SizedRecord) -> NativeKernel:
         """The kernel of a draft whose code is loaded."""
-        code, pace = self._loaded[draft.record.key], self.target.machine.pace
-        phases = tuple(replace(phase, cost=phase.cost * pace) for phase in draft.sized.phases)
         workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
+        return self._sized(draft, self._loaded[draft.record.key], workspace, scratch)
+
+    def _sized(self, draft: SizedRecord, code: LoadedCode, workspace: int, scratch: int) -> NativeKernel:
+        pace = self.target.machine.pace
+        phases = tuple([replace(phase, cost=phase.cost * pace) for phase in draft.sized.phases])
         words = np.array(draft.sized.words, np.int64)
         return NativeKernel(phases, code.addresses, workspace, scratch, draft.record.key, words, code)
 
