@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from nnc.ops.operand import T
 from nnc.parallel.collectives import allreduce_all
 from nnc.parallel.mesh import RankGroup
 
+V = TypeVar("V")
 # A trip of fewer bytes costs as much as its wait; one of many more keeps all of its gradients alive until it leaves.
 BUCKET_BYTES = 4 << 20
 
@@ -20,11 +22,20 @@ def sums_over(values: Sequence[T], group: RankGroup | None = None) -> Sequence[T
     if group is None:
         return values
     sums: list[T] = []
-    bucket: list[T] = []
-    for value in reversed(values):
-        bucket.append(value)
-        if sum(each.spec.nbytes for each in bucket) >= BUCKET_BYTES:
-            sums += allreduce_all(bucket, "sum", group)
-            bucket = []
-    sums += allreduce_all(bucket, "sum", group)
+    for bucket in in_buckets(values[::-1], lambda value: value.spec.nbytes):
+        sums += allreduce_all(bucket, "sum", group)
     return sums[::-1]
+
+
+def in_buckets(values: Sequence[V], nbytes: Callable[[V], int]) -> Iterator[list[V]]:
+    """The values in their order, in buckets that are full with `BUCKET_BYTES`."""
+    bucket: list[V] = []
+    full = 0
+    for value in values:
+        bucket.append(value)
+        full += nbytes(value)
+        if full >= BUCKET_BYTES:
+            yield bucket
+            bucket, full = [], 0
+    if bucket:
+        yield bucket

@@ -42,6 +42,8 @@ REDUCTIONS: tuple[str, ...] = get_args(Reduction)
 TIMEOUT = 300.0
 # Up to here everybody sends everything to everybody: one trip instead of two (2 ranks on Zen 4: 31 against 52 us).
 WHOLE_BYTES = 16 << 10
+# What is longer is summed in parts of so many bytes: what ranks receive before they add takes no more memory than this.
+PART_BYTES = 4 << 20
 # How long a wait asks again and again before it sleeps in between.
 SPINNING_SECONDS, SLEEP_SECONDS = 0.002, 0.0002
 
@@ -106,7 +108,12 @@ class Communicator:
             raise ArgumentError("allreduce", got=f"the mean of {array.dtype}", need="floats", fix="sum, or cast before")
         if self.size == 1 or not array.size:
             return
-        flat, tag = array.reshape(-1), self._tag(RankOperation.ALLREDUCE, array, operation)
+        flat, most = array.reshape(-1), PART_BYTES // array.itemsize
+        for begin in range(0, flat.size, most):
+            self._reduce_part(flat[begin : begin + most], operation)
+
+    def _reduce_part(self, flat: Array, operation: Reduction) -> None:
+        tag = self._tag(RankOperation.ALLREDUCE, flat, operation)
         if flat.nbytes <= WHOLE_BYTES:
             parts = np.empty((self.size, flat.size), flat.dtype)
             self._trade(tag, dict.fromkeys(range(self.size), flat), dict(enumerate(parts)))
@@ -140,6 +147,26 @@ class Communicator:
         tag = self._tag(RankOperation.ALL_GATHER, array)
         self._trade(tag, dict.fromkeys(range(self.size), array), dict(enumerate(gathered)))
         return gathered.reshape(self.size * array.shape[0], *array.shape[1:])
+
+    def sum_pieces(self, whole: Array, own: Array) -> None:
+        """own = piece `rank` of the sum over all ranks of whole[elements], in pieces as long as `own`, zeros behind."""
+        length, most = own.size, max(PART_BYTES // (whole.itemsize * self.size), 1)
+        own[...] = 0
+        for begin in range(0, length, most):
+            bounds = [(rank * length + begin, rank * length + min(begin + most, length)) for rank in range(self.size)]
+            pieces = [whole[first:last] for first, last in bounds]
+            mine = pieces[self.rank].size
+            parts = np.empty((self.size, mine), whole.dtype)
+            tag = self._tag(RankOperation.REDUCE_SCATTER, whole, begin)
+            self._trade(tag, dict(enumerate(pieces)), dict(enumerate(parts)))
+            own[begin : begin + mine] = _reduced(parts, "sum")
+
+    def gather_pieces(self, own: Array, whole: Array) -> None:
+        """whole[elements] = the pieces of all ranks, one behind the other: all as long as `own`, the last ones cut."""
+        pieces = [whole[rank * own.size : (rank + 1) * own.size] for rank in range(self.size)]
+        mine = own[: pieces[self.rank].size]
+        tag = self._tag(RankOperation.ALL_GATHER, whole)
+        self._trade(tag, dict.fromkeys(range(self.size), mine), dict(enumerate(pieces)))
 
     @checked
     def all_to_all(self, array: Array) -> Array:

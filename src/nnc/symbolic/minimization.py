@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import TypeAlias
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
@@ -28,6 +29,9 @@ from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorSymbol
 from nnc.symbolic.scopes import opened_scopes, reopened
+
+# The norm of gradients, of an element type.
+Norm: TypeAlias = Callable[[Sequence[Symbol], DType], Symbol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def minimize(
     clip_value: float | None = None,
     loss_scale: float | Symbol = 1.0,
     reduction: Callable[[Sequence[Symbol]], Sequence[Symbol]] | None = None,
+    changed: Sequence[Symbol] | None = None,
+    norm_of: Norm | None = None,
     sources: Sequence[ExecKey] = (),
     destinations: Sequence[ExecKey] = (),
 ) -> Minimized:
@@ -92,9 +98,12 @@ def minimize(
     Gradients are computed of `loss_scale` times the losses, and divided by it: f16 holds none below 6e-8. A number is
     finite and above 0, or AttributeValueError; a scalar symbol may be another one at each run.
 
-    Updates follow what `reduction` makes of the gradients of the parameters, such as their mean over many processes.
+    Updates follow what `reduction` makes of the gradients of the parameters, such as their mean over many processes,
+    and are of what is `changed` instead of the parameters, if that is given: parts of them, with gradients of the same
+    shapes, whose commands and rates are found by these parts. `norm_of` as in `update_by`.
     """
-    _checked(optimizer, parameters, clip_norm, clip_value)
+    changed = parameters if changed is None else changed
+    _checked(optimizer, changed, clip_norm, clip_value)
     if not isinstance(loss_scale, Symbol) and not 0.0 < loss_scale < inf:
         got, need = f"loss_scale={loss_scale}", "a finite scale above 0"
         raise AttributeValueError("minimize", got=got, need=need, origin=caller_origin())
@@ -108,11 +117,12 @@ def minimize(
         graph,
         optimizer,
         followed if reduction is None else reduction(followed),
-        parameters,
+        changed,
         scalars=scalars,
         rates=rates,
         clip_norm=clip_norm,
         clip_value=clip_value,
+        norm_of=norm_of,
     )
     return replace(made, input_gradients=gradients[len(parameters) :])
 
@@ -142,15 +152,19 @@ def update_by(
     rates: Mapping[Symbol, Symbol] | None = None,
     clip_norm: float | Symbol | None = None,
     clip_value: float | None = None,
+    norm_of: Norm | None = None,
 ) -> Minimized:
-    """Append one optimizer exec per parameter, which follows a gradient that is there already (see `minimize`)."""
+    """Append one optimizer exec per parameter, which follows a gradient that is there already (see `minimize`).
+
+    `norm_of` gives the norm of all gradients, where there are more than these: `global_norm` of them otherwise.
+    """
     commands = _checked(optimizer, parameters, clip_norm, clip_value)
     norm = None
     dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
     if clip_value is not None:
         gradients = [clamp(gradient, -clip_value, clip_value) for gradient in gradients]
     if clip_norm is not None and gradients:
-        norm = global_norm(gradients, dtype)
+        norm = (norm_of or global_norm)(gradients, dtype)
         gradients = _scaled_to(gradients, norm, clip_norm)
     steering = dict(scalars or {})
     for name in dict.fromkeys(name for command in commands for name in row_of(command).scalars):

@@ -11,9 +11,10 @@ The same state gives the same bytes. No time, host or path is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from itertools import takewhile
 from math import inf
 from pathlib import Path
@@ -28,12 +29,15 @@ from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_t
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DataError, FormatError
 from nnc.nn.data import BatchSource, BatchState
+from nnc.nn.files.sharded_checkpoint import Held, held_of, save_parts, stored_in
 from nnc.nn.layers.combine import LayerParts
 from nnc.nn.layers.functional import Functional
 from nnc.nn.model.model import Model
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.training.training import Passes
 from nnc.ops.function import FunctionOperator
+from nnc.parallel import joined
+from nnc.parallel.together import all_or_none
 
 VERSION = 4
 MAX_COUNT = 2**63
@@ -85,8 +89,11 @@ def save_checkpoint(
 
     With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on. `notes` are
     what the caller wants to know when it reads the file, as JSON: names of classes, statistics of the data.
+
+    Of several ranks the first writes. A model with a `zero_stage` is saved by all of them together, each what it has
+    (`nnc.nn.files.sharded_checkpoint`); where one fails, all raise, and the old checkpoint stays.
     """
-    tensors = _tensors(model, trained_only)
+    held = _held(model, trained_only)
     facts: Facts = {"version": VERSION, "architecture": describe(model), "position": asdict(position)}
     if notes:
         try:
@@ -94,7 +101,18 @@ def save_checkpoint(
         except (TypeError, ValueError) as error:
             raise DataError("save_checkpoint", got=f"notes: {error}", need="what JSON has") from None
         facts = {**facts, "notes": notes}
-    model.between_updates("save", lambda: save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep))
+    model.between_updates("save", lambda: _write(Path(path), model, facts, held, keep))
+
+
+def _write(path: Path, model: Model, facts: Facts, held: Mapping[str, Held], keep: int) -> None:
+    """In parts where ranks have shards; what all have the same is the first one's to write."""
+    group = model.options.ranks
+    ranks = None if group is None else joined(group)
+    if ranks is not None and any(each.is_shard for each in held.values()):
+        save_parts(path, ranks, facts, held, sealed, keep=keep)
+    elif ranks is None or ranks.rank == 0:
+        tensors = {name: each.plain() for name, each in held.items()}
+        save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep)
 
 
 def sealed(facts: Facts, tensors: Mapping[str, Tensor]) -> str:
@@ -114,27 +132,36 @@ def load_checkpoint(
 
     With `trained_only` the file was saved so, and what is frozen stays.
 
+    A file of shards may come of another number of ranks, or of none; ranks with a `zero_stage` load it together.
+
     With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
     only the rate differs; else the optimizer begins anew.
     """
+    group = model.options.ranks if model.zero_stage else None
+    work = partial(_load, Path(path), model, another_optimizer, trained_only)
+    return work() if group is None else all_or_none(joined(group), "load_checkpoint", work)
+
+
+def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool) -> Position:
     file = load_tensors(path, mapped=True)
     position = _position(path, file.metadata, model, another_optimizer)
-    wanted, forgotten = _tensors(model, trained_only), list[Tensor]()
+    stored, wanted, forgotten = stored_in(path, file), _held(model, trained_only), list[Tensor]()
     if another_optimizer:
-        position, wanted, forgotten = _of_another(model, position, wanted, file)
-    elif wanted.keys() != file.tensors.keys():
-        raise _foreign(path, f"tensors {_some(wanted.keys() ^ file.tensors.keys())} in only one of file and model")
-    for name, tensor in wanted.items():
-        if name not in file.tensors:
+        position, wanted, forgotten = _of_another(model, position, wanted, stored.keys())
+    elif wanted.keys() != stored.keys():
+        raise _foreign(path, f"tensors {_some(wanted.keys() ^ stored.keys())} in only one of file and model")
+    for name, each in wanted.items():
+        if name not in stored:
             raise _foreign(path, f"no tensor {name}")
-        if (tensor.shape, tensor.dtype) != (file.tensors[name].shape, file.tensors[name].dtype):
-            raise _foreign(path, f"{name} of {file.tensors[name].spec}, not {tensor.spec}")
+        if (each.whole.shape, each.whole.dtype) != (stored[name].spec.shape, stored[name].spec.dtype):
+            raise _foreign(path, f"{name} of {stored[name].spec}, not {each.whole}")
+        stored[name].flat(*each.span)
     _check_whole(path, file)
 
     def load() -> None:
         with Shield():
-            for name, tensor in wanted.items():
-                tensor.copy_from(file.tensors[name].numpy())
+            for name, each in wanted.items():
+                each.take(stored[name])
             for tensor in forgotten:
                 tensor.clear()
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
@@ -148,11 +175,11 @@ def load_checkpoint(
 
 
 def _of_another(
-    model: Model, position: Position, wanted: dict[str, Tensor], file: TensorFile
-) -> tuple[Position, dict[str, Tensor], list[Tensor]]:
+    model: Model, position: Position, wanted: dict[str, Held], stored: Collection[str]
+) -> tuple[Position, dict[str, Held], list[Tensor]]:
     """Position, tensors to set and tensors to set to zero, where the file's state may be another."""
     state = {name for name in wanted if name.startswith("optimizer.")}
-    if state == {name for name in file.tensors if name.startswith("optimizer.")}:
+    if state == {name for name in stored if name.startswith("optimizer.")}:
         return position, wanted, []
     weights = {name: tensor for name, tensor in wanted.items() if name not in state}
     return replace(position, since=position.updates), weights, list(model.states.values())
@@ -211,10 +238,12 @@ def text_of(value: object) -> str:
     return f"{type(value).__qualname__}(" + ", ".join(f"{name}={text_of(part)}" for name, part in fields) + ")"
 
 
-def _tensors(model: Model, trained_only: bool) -> dict[str, Tensor]:
-    held = {path: tensor for path, tensor in model.tensors().items() if model.specs[path].trainable or not trained_only}
-    weights = {f"model.{path}": tensor for path, tensor in held.items()}
-    return weights | {f"optimizer.{path}": tensor for path, tensor in model.states.items()}
+def _held(model: Model, trained_only: bool) -> dict[str, Held]:
+    """What a checkpoint has of a model, by name."""
+    held = held_of(model)
+    weights = {path: row for path, row in model.specs.items() if row.trainable or not trained_only}
+    named = {f"model.{path}": held[path] for path in weights}
+    return named | {f"optimizer.{path}": held[path] for path in model.states}
 
 
 @checked

@@ -98,8 +98,8 @@ class ModelSteps(ModelWeights):
         return self._memory_of(key.kind, self._programs.plan(key))
 
     def _memory_of(self, kind: StepKind, program: PlannedStep) -> ModelMemory:
-        compiled, rows = program.step.compiled, self.specs.values()
-        weights = sum(row.spec.nbytes for row in rows)
+        compiled, rows, sharding = program.step.compiled, self.specs.values(), self.options.sharding
+        weights = sum(sharding.weight_spec(row).nbytes for row in rows)
         memory = ModelMemory(
             compiled.memory(),
             weights,
@@ -117,7 +117,7 @@ class ModelSteps(ModelWeights):
             return replace(memory, cache=sum(cache.spec.nbytes for cache in program.caches.values()))
         if not (kind.differentiates or kind.updates):
             return memory
-        gradients = sum(row.spec.nbytes for row in rows if row.trainable)
+        gradients = sum(sharding.gradient_spec(row.spec).nbytes for row in rows if row.trainable)
         state = sum(spec.nbytes for spec in self._own.state_specs(self.options.optimizer).values())
         summed = gradients if kind.sums_gradients else 0
         return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)

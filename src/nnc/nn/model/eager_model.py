@@ -32,6 +32,8 @@ _LOCK = fork_safe_lock()
 
 def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None, training: bool) -> Any:  # noqa: ANN401  # arrays and operands of all kinds
     """The model's outputs for `x`, by its own tensors or others by path."""
+    if tensors is None:
+        model.check_whole("dynamic_evaluate")
     given: dict[str, Any] = dict(model.tensors() if tensors is None else tensors)
     if tensors is None and model in _LEAVES:
         given |= {path: current(leaf) for path, leaf in leaves_of(model).items()}
@@ -48,6 +50,7 @@ def eager_outputs(model: ModelWeights, x: Any, tensors: Mapping[str, Any] | None
 
 def leaves_of(model: ModelWeights) -> dict[str, Variable]:
     """A leaf over the memory of each parameter, to which gradients of `model(x)` flow from the first time on."""
+    model.check_whole("trainable_parameters")
     with _LOCK:
         leaves = _LEAVES.setdefault(model, {})
         for path, tensor in model.parameters.items():

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 
 
@@ -22,7 +23,7 @@ class LoadReport:
     other_kind: tuple[str, ...]
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Tensor], arrays: Mapping[str, NDArray[np.generic]]) -> LoadReport:
+    def of(cls, tensors: Mapping[str, Tensor | TensorSpec], arrays: Mapping[str, NDArray[np.generic]]) -> LoadReport:
         """What would go where."""
         shared = sorted(tensors.keys() & arrays.keys())
         shape = tuple(path for path in shared if arrays[path].shape != tensors[path].shape)
@@ -51,6 +52,6 @@ class LoadReport:
         return "; ".join(told) or f"all {len(self.loaded)} tensors fit"
 
 
-def _fits(values: NDArray[np.generic], tensor: Tensor) -> bool:
+def _fits(values: NDArray[np.generic], tensor: Tensor | TensorSpec) -> bool:
     """True when the values are numbers that the tensor's element type can take without a change of kind."""
     return bool(np.can_cast(values.dtype, tensor.dtype.numpy, "same_kind"))

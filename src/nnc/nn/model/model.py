@@ -27,7 +27,7 @@ from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_o
 from nnc.nn.model.eager_model import eager_outputs, follow, leaves_of
 from nnc.nn.model.figures import Evaluation
 from nnc.nn.model.model_saving import save_model
-from nnc.nn.model.model_weights import ModelOption
+from nnc.nn.model.model_weights import ModelOption, RanksOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import ModelSummary, summarize, timed
 from nnc.nn.model.updating import ModelUpdates
@@ -40,7 +40,8 @@ from nnc.nn.steps.keys import CacheType, StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
-from nnc.nn.steps.training_steps import commands_of, kinds_of
+from nnc.nn.steps.sharding import ZeroStage
+from nnc.nn.steps.training_steps import commands_of, kinds_of, optimizers_of
 from nnc.nn.training.sources import Data, Validation, of_rank, source_of, together, tried_metrics, validation_of
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
@@ -97,7 +98,8 @@ class Model(ModelUpdates, Answering):
     there, results come back. What the device has no kernel for runs on the host. `to(device)` moves them.
 
     With a `mesh` the model is one of many, on each rank of a launch: `fit` gives each its part of every batch, updates
-    follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`).
+    follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`). With a
+    `zero_stage` each rank keeps its shard of the optimizer's state (1), of sums of gradients (2) and of weights (3).
     """
 
     forms: ClassVar[Mapping[str, str]] = MODEL
@@ -115,7 +117,8 @@ class Model(ModelUpdates, Answering):
     passes = ModelOption[tuple[Pass, ...]]()
     autotune = ModelOption[TuneOptions | bool]()
     deterministic = ModelOption[bool]()
-    mesh = ModelOption[Mesh | None]()
+    mesh = RanksOption[Mesh | None]()
+    zero_stage = RanksOption[ZeroStage]()
     cache_type = ModelOption[CacheType]()
     device = ModelOption[Device]()
 
@@ -142,6 +145,7 @@ class Model(ModelUpdates, Answering):
         autotune: TuneOptions | bool = False,
         deterministic: bool = False,
         mesh: Mesh | None = None,
+        zero_stage: ZeroStage = 0,
         device: AnyDevice | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
@@ -172,9 +176,11 @@ class Model(ModelUpdates, Answering):
             autotune=autotune,
             deterministic=deterministic,
             mesh=mesh,
+            zero_stage=zero_stage,
             device=current_device() if device is None else present(device_of(device)),
         )
         super().__init__(options)
+        options.sharding.check([*optimizers_of(options.optimizer, self.specs).values()])
         self.metrics: tuple[str | Metric, ...] = ()
         self.losses, self.joint = losses_of("Model", layer, len(self.outputs), loss or (), loss_weights)
         self._start()
@@ -196,6 +202,7 @@ class Model(ModelUpdates, Answering):
         old, specs = self.options.optimizer, self.specs
 
         def change() -> None:
+            self.options.sharding.check([*optimizers_of(optimizer, specs).values()])
             self.options = replace(self.options, optimizer=optimizer)
             if commands_of(old, specs) != commands_of(optimizer, specs) or (
                 tuple(old.scalars(1)) != tuple(optimizer.scalars(1))
@@ -288,6 +295,7 @@ class Model(ModelUpdates, Answering):
         "weights" multiplies in f32, "dynamic" also has each activation in 8 bits, by a scale found in each run, and
         sums integers (`nnc.symbolic.passes`). `quantization_report` says what that does to each layer.
         """
+        self.check_whole("freeze")
         key = StepKey(StepKind.FREEZE, batch, length, quantization=quantize)
         frozen = FrozenWeights.of(self._programs.plan(key), self.tensors(), self.options)
         self.between_updates("freeze", frozen.take)
@@ -300,6 +308,7 @@ class Model(ModelUpdates, Answering):
         All programs of a generation share them, with `quantize` in 8 bits, as `freeze` has them; `batch` is the usual
         number of rows, and any other is served too. UsageError for a model that cannot keep what it read.
         """
+        self.check_whole("freeze")
         key = self._sizes.generation_key(batch)
 
         def take() -> FrozenGeneration:

@@ -25,7 +25,7 @@ from nnc.nn.state.layer_state import LayerState
 from nnc.ops.function import FunctionOperator
 
 # Losses are kept under one name, with their weights.
-LATER = ("loss", "loss_weights", "device")
+LATER = ("loss", "loss_weights", "device", "mesh", "zero_stage")
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # Where functions may come from.
@@ -44,13 +44,19 @@ def save_model(path: Path | str, model: ModelWeights) -> None:
     (2,)
     """
     spec = json.dumps({"version": VERSION, "model": _written(_parts(model), "model")}, sort_keys=True)
-    model.between_updates("save_model", lambda: save_tensors(path, model.tensors(), {FACT: spec}))
+
+    def save() -> None:
+        tensors = model.whole_tensors()
+        if model.first_writes():
+            save_tensors(path, tensors, {FACT: spec})
+
+    model.between_updates("save_model", save)
 
 
 def _options(model: type) -> tuple[str, ...]:
     """What a model takes by name, and has by the same name; losses alone are kept under another.
 
-    The device is that of the machine that loads it.
+    The device is that of the machine that loads it, and ranks are those of the launch.
     """
     given = signature(model).parameters.items()
     return tuple(name for name, parameter in given if parameter.kind is parameter.KEYWORD_ONLY and name not in LATER)

@@ -37,6 +37,7 @@ from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.programs import Met, ModelPrograms
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.ops.operand import T
+from nnc.parallel import joined
 from nnc.symbolic import Symbol, SymbolicGraph
 
 R = TypeVar("R")
@@ -60,6 +61,19 @@ class ModelOption(Generic[V]):
         model.options = replace(model.options, **{self._name: value})  # type: ignore[arg-type]  # of this field
 
 
+class RanksOption(ModelOption[V]):
+    """A field that says who keeps what; it is set before there are tensors that it would change."""
+
+    def __set__(self, model: ModelWeights, value: V) -> None:
+        before = model.options
+        super().__set__(model, value)
+        try:
+            model._own.keep_by(model.options.sharding)
+        except UsageError:
+            model.options = before
+            raise
+
+
 @explained_as("Model")
 class ModelWeights:
     """What a model has whatever is done with it: options, tensors, and how many updates and draws there were."""
@@ -74,7 +88,7 @@ class ModelWeights:
     def __init__(self, options: ModelOptions) -> None:
         self.options = options
         self.scaling = _first_scaling(options)
-        self._own = ModelTensors(options.seed, options.dtype, options.device)
+        self._own = ModelTensors(options.seed, options.dtype, options.device, options.sharding)
         self.outputs = self._explore()
         self._met: Met = {}
         self.updates = self.since = self.draws = self._summed = 0
@@ -250,6 +264,21 @@ class ModelWeights:
         """Parameters and statistics by path: all that makes up the model."""
         return self.parameters | self.statistics
 
+    def whole_tensors(self) -> dict[str, Tensor]:
+        """`tensors`, whole: ranks that keep shards of weights (`zero_stage=3`) call it together."""
+        return {path: self._own.whole(path, tensor) for path, tensor in self.tensors().items()}
+
+    def check_whole(self, subject: str) -> None:
+        """UsageError where this process has shards of the weights only."""
+        if any(map(self.options.sharding.splits, self.specs.values())):
+            fix = "a model without zero_stage, with load_state_dict(model.state_dict())"
+            raise UsageError(subject, got="weights in shards (zero_stage=3)", need="whole weights", fix=fix)
+
+    def first_writes(self) -> bool:
+        """Whether it is this process that writes what `whole_tensors` gave all."""
+        ranks, sharding = self.options.ranks, self.options.sharding
+        return ranks is None or sharding.stage < 3 or joined(ranks).rank == 0
+
     def parameter_count(self) -> int:
         """Elements of all parameters."""
         return sum(row.spec.elements for row in self.specs.values() if row.trainable)
@@ -269,10 +298,10 @@ class ModelWeights:
         return self.layer.build(scope, x)
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all parameters and statistics by path."""
+        """Copies of all parameters and statistics by path, whole: ranks with `zero_stage=3` call it together."""
 
         def copies() -> dict[str, NDArray[np.generic]]:
-            return {path: tensor.copied() for path, tensor in self.tensors().items()}
+            return {path: tensor.copied() for path, tensor in self.whole_tensors().items()}
 
         return self.between_updates("state_dict", copies)
 
@@ -288,14 +317,14 @@ class ModelWeights:
         if len(renamed) < len(values):
             raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
         tensors = self.tensors()
-        report = LoadReport.of(tensors, renamed)
+        report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, renamed)
         if strict and not report.complete:
             raise FormatError("state", got=str(report), need=f"the {len(tensors)} tensors of this model")
 
         def load() -> None:
             with Shield():
                 for path in report.loaded:
-                    tensors[path].copy_from(renamed[path])
+                    tensors[path].copy_from(self._own.kept_of(path, renamed[path]))
                 if report.complete:
                     self.accept_interrupted_update()
 
@@ -303,8 +332,17 @@ class ModelWeights:
         return report
 
     def save_weights(self, path: Path | str) -> None:
-        """Write parameters and statistics by path into a safetensors file, as `nnc.save(path, model)` does."""
-        self.between_updates("save_weights", lambda: save_tensors(path, self.tensors()))
+        """Write parameters and statistics by path into a safetensors file, as `nnc.save(path, model)` does.
+
+        Ranks with `zero_stage=3` call it together, and the first one writes.
+        """
+
+        def save() -> None:
+            tensors = self.whole_tensors()
+            if self.first_writes():
+                save_tensors(path, tensors)
+
+        self.between_updates("save_weights", save)
 
     def load_weights(self, path: Path | str, *, strict: bool = True) -> LoadReport:
         """Set parameters and statistics to those of a file, as `load_state_dict` does."""
@@ -322,6 +360,7 @@ class ModelWeights:
 
         A mean of weights over time: `mean.zip_map(lambda m, w: 0.999 * m + 0.001 * w, model)`.
         """
+        self.check_whole("zip_map")
         states = [other.state_dict() for other in others]
 
         def values(path: str, tensor: Tensor) -> NDArray[np.generic]:

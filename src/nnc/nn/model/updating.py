@@ -110,6 +110,8 @@ class ModelUpdates(ModelSteps):
         if not self._agreed:
             digest = hashlib.sha256()
             for path, tensor in self.tensors().items():
+                if self.options.sharding.splits(self.specs[path]):
+                    continue
                 digest.update(path.encode())
                 digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
             joined(ranks).agree("weights of Model", digest.digest())

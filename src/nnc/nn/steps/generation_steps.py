@@ -102,5 +102,4 @@ def _tokens(step: StepGraph, batch: int, steps: int) -> tuple[Symbol, Symbol]:
 
 
 def _scores(step: StepGraph, tokens: Symbol, cache: StepCache[Symbol]) -> tuple[Symbol, ...]:
-    weights = dict(step.given)
-    return step.options.layer.build_many(Scope(lambda parameter: weights[parameter.path], cache=cache), (tokens,))
+    return step.options.layer.build_many(Scope(step.weight, cache=cache), (tokens,))

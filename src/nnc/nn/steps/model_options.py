@@ -20,6 +20,7 @@ from nnc.nn.optimization.losses import Loss
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
+from nnc.nn.steps.sharding import Sharding, ZeroStage
 from nnc.parallel import Mesh, RankGroup
 from nnc.symbolic.compiler import ArenaLimit
 from nnc.symbolic.passes import Pass
@@ -53,6 +54,7 @@ class ModelOptions:
     autotune: TuneOptions | bool
     deterministic: bool
     mesh: Mesh | None = None
+    zero_stage: ZeroStage = 0
     cache_type: CacheType = "f32"
     device: Device = CPU
 
@@ -70,6 +72,11 @@ class ModelOptions:
     def ranks(self) -> RankGroup | None:
         """The ranks that share each batch; None for a model of one process."""
         return None if self.mesh is None else self.mesh.group("data")
+
+    @property
+    def sharding(self) -> Sharding:
+        """What lies in shards."""
+        return Sharding(self.zero_stage, self.ranks)
 
     @property
     def longest(self) -> int:

@@ -12,13 +12,20 @@ from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.errors import UsageError
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.optimizers import Optimizer
 from nnc.nn.steps.keys import StepKind
+from nnc.nn.steps.sharding import Sharding
 from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
+from nnc.parallel import joined
+from nnc.parallel.shards import piece_of
 from nnc.symbolic.minimization import steering_dtype
+
+# Of a process that has all of it.
+ALONE = Sharding()
 
 
 class ModelTensors:
@@ -27,8 +34,9 @@ class ModelTensors:
     Parameters and statistics are those of `specs` and start from `seed`; what training keeps starts from zero.
     """
 
-    def __init__(self, seed: int, dtype: DType, device: Device = CPU) -> None:
+    def __init__(self, seed: int, dtype: DType, device: Device = CPU, sharding: Sharding = ALONE) -> None:
         self.specs: dict[str, ParameterSpec] = {}
+        self.sharding = sharding
         self.device = device
         self._seed = seed
         self._steering = TensorSpec((), steering_dtype(dtype))
@@ -36,6 +44,14 @@ class ModelTensors:
         # Over the memory of the numbers that steer a pass: each is written before each of them.
         self._arrays: dict[str, NDArray[np.generic]] = {}
         self._making = fork_safe_rlock()
+
+    def keep_by(self, sharding: Sharding) -> None:
+        """Shards by another rule; UsageError where there are tensors of which it would keep other parts."""
+        kept = [name for name in ("parameters", "statistics", "states", "gradients") if name in self._groups]
+        if kept and sharding != self.sharding and (sharding.stage or self.sharding.stage):
+            need, fix = "a model without tensors", "give mesh and zero_stage when it is made"
+            raise UsageError("Model", got=f"other ranks or shards beside its {kept[0]}", need=need, fix=fix)
+        self.sharding = sharding
 
     def copy(self) -> ModelTensors:
         """The same values in memory of its own."""
@@ -113,15 +129,15 @@ class ModelTensors:
 
     def gradients(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """Sums of the gradients that no update followed yet, by path."""
-        paths = optimizers_of(optimizer, self.specs)
-        return self._group("gradients", lambda: {path: self._zeros(self.specs[path].spec) for path in paths})
+        paths, spec_of = optimizers_of(optimizer, self.specs), self.sharding.gradient_spec
+        return self._group("gradients", lambda: {path: self._zeros(spec_of(self.specs[path].spec)) for path in paths})
 
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
             f"{path}.{name}": spec
             for path, part in optimizers_of(optimizer, self.specs).items()
-            for name, spec in part.state_specs(self.specs[path].spec).items()
+            for name, spec in part.state_specs(self.sharding.state_spec(self.specs[path].spec)).items()
         }
 
     def homes(self, kind: StepKind, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -172,4 +188,22 @@ class ModelTensors:
         # The memory first: there is a typed error when the machine has not that much.
         tensor = Tensor.empty(parameter.spec.on(CPU), "parameter")
         parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
+        if self.sharding.splits(parameter):
+            tensor = Tensor.from_numpy(self.kept_of(parameter.path, tensor.numpy()))
         return tensor.to(self.device)
+
+    def kept_of(self, path: str, whole: NDArray[np.generic]) -> NDArray[np.generic]:
+        """What this rank keeps of a parameter's values."""
+        group = self.sharding.group
+        if group is None or not self.sharding.splits(self.specs[path]):
+            return whole
+        return piece_of(whole, joined(group).rank, group.size)
+
+    def whole(self, path: str, tensor: Tensor) -> Tensor:
+        """A parameter, gathered from all ranks where each has a shard."""
+        group = self.sharding.group
+        if group is None or not self.sharding.splits(self.specs[path]):
+            return tensor
+        values = np.empty(self.specs[path].spec.elements, tensor.dtype.numpy)
+        joined(group).gather_pieces(tensor.copied(), values)
+        return Tensor.from_numpy(values.reshape(self.specs[path].spec.shape))

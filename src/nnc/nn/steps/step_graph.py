@@ -12,6 +12,7 @@ from nnc.nn.layers.layer import ParameterSpec, Randomness, Ranks, Scope
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
+from nnc.parallel.ordering import gather_again, order_collectives
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
@@ -46,7 +47,8 @@ class StepGraph:
     ) -> StepGraph:
         """A graph of this name with parameters and statistics alone."""
         graph = SymbolicGraph(name)
-        given = {path: graph.input(row.spec.on(options.device), path) for path, row in specs.items()}
+        kept = {path: options.sharding.weight_spec(row) for path, row in specs.items()}
+        given = {path: graph.input(spec.on(options.device), path) for path, spec in kept.items()}
         return cls(options, specs, graph, given, precision)
 
     def input(self, spec: TensorSpec, name: str) -> Symbol:
@@ -61,6 +63,10 @@ class StepGraph:
     def steering_input(self, name: str) -> Symbol:
         """The same for a number that changes from step to step."""
         return self.given_input(name, TensorSpec((), steering_dtype(self.options.dtype)))
+
+    def weight(self, parameter: ParameterSpec) -> Symbol:
+        """What a layer reads of a parameter: the whole, which ranks gather where they keep shards."""
+        return self.options.sharding.whole(self.given[parameter.path], parameter)
 
     def part(self) -> Symbol:
         """Which part of the whole batch this rank has: an input, for batches need not divide."""
@@ -81,12 +87,11 @@ class StepGraph:
 
         The counter of draws is an input only of graphs that draw.
         """
-        weights = dict(self.given)
 
         def counter() -> Symbol:
             return self.given[DRAWS] if DRAWS in self.given else self.given_input(DRAWS, TensorSpec((), I64))
 
-        scope: Scope[Symbol] = Scope(lambda parameter: weights[parameter.path])
+        scope: Scope[Symbol] = Scope(self.weight)
         if renewed is not None:
             randomness = Randomness(counter, self.options.seed)
             scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
@@ -115,6 +120,9 @@ class StepGraph:
         passes = (*self.options.passes, *(() if self.options.device.is_host else (Pass.PLACEMENT,)))
         kept = (*results, *carry, *(() if self.options.device.is_host else self.given.values()))
         reports = simplify(self.graph, kept, passes, backend=backend)
+        if self.options.ranks is not None:
+            gather_again(self.graph)
+            order_collectives(self.graph)
         return StepDraft(self, ends, carry, reports)
 
     def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
@@ -15,7 +14,7 @@ from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import add, affine, cast, multiply
 from nnc.parallel.buckets import sums_over
 from nnc.symbolic import Symbol, backward, minimize
-from nnc.symbolic.minimization import Minimized, unscaled, update_by
+from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
 
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
@@ -30,18 +29,21 @@ class Steering:
 
     commands: Mapping[Symbol, AnyCommand]
     parameters: tuple[Symbol, ...]
+    changed: tuple[Symbol, ...]
     scalars: Mapping[str, Symbol]
     rates: Mapping[Symbol, Symbol]
 
     @classmethod
     def of(cls, step: StepGraph) -> Steering:
-        """That of the model's optimizer."""
-        optimizer, given = step.options.optimizer, step.given
+        """That of the model's optimizer; what is changed of a parameter is our shard of it, where it has shards."""
+        optimizer, given, sharding = step.options.optimizer, step.given, step.options.sharding
         scalars = {name: step.steering_input(name) for name in optimizer.scalars(1)}
         parts = optimizers_of(optimizer, step.specs)
-        commands = {given[path]: part.command() for path, part in parts.items()}
-        rates = {given[path]: scalars[optimizer.rate_name(path)] for path in parts}
-        return cls(commands, tuple(given[path] for path in parts), scalars, rates)
+        sharding.check([*parts.values()])
+        changed = {path: sharding.updated(given[path], path) for path in parts}
+        commands = {changed[path]: part.command() for path, part in parts.items()}
+        rates = {changed[path]: scalars[optimizer.rate_name(path)] for path in parts}
+        return cls(commands, tuple([given[path] for path in parts]), tuple(changed.values()), scalars, rates)
 
 
 def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
@@ -58,13 +60,15 @@ def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbo
         clip_norm=options.clip_norm,
         clip_value=options.clip_value,
         loss_scale=step.loss_scale(),
-        reduction=partial(sums_over, group=options.ranks),
+        reduction=options.sharding.reduced,
+        changed=steering.changed,
+        norm_of=options.sharding.norm,
     )
     results = (*sums_over(results, options.ranks),)
-    carry = _carried(step, minimized) | {value: step.given[path] for path, value in renewed.items()}
+    carry = _carried(step, minimized, steering) | {value: step.given[path] for path, value in renewed.items()}
     if not (options.guards_updates and minimized.updates):
         return carry, results
-    carry, total = guarded(carry, results[0], _norm_of(minimized), renewed.values())
+    carry, total = guarded(carry, results[0], _norm_of(step, minimized), renewed.values())
     return carry, (*results, total)
 
 
@@ -80,8 +84,9 @@ def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol
     if step.options.ranks is not None:
         # What another rank's loss owes to our part of a batch norm counts by that rank's examples, not by ours.
         scaled, count = affine(scaled, batch), 1
-    gradients = backward(step.graph, [scaled], [step.given[path] for path in paths])
+    followed = backward(step.graph, [scaled], [step.given[path] for path in paths])
     results = (*sums_over(_of_all(step, results), step.options.ranks),)
+    gradients = step.options.sharding.summands(followed)
     pairs = zip(gradients, [_sum_of(step, path) for path in paths], strict=True)
     carry = {add(total, affine(unscaled(gradient, scale), count)): total for gradient, total in pairs}
     carry |= {value: step.given[path] for path, value in renewed.items()}
@@ -102,16 +107,17 @@ def applied(step: StepGraph) -> PlannedStep:
     minimized = update_by(
         step.graph,
         steering.commands,
-        sums_over(gradients, options.ranks),
-        steering.parameters,
+        options.sharding.followed(gradients),
+        steering.changed,
         scalars=steering.scalars,
         rates=steering.rates,
         clip_norm=options.clip_norm,
         clip_value=options.clip_value,
+        norm_of=options.sharding.norm,
     )
-    carry, results = _carried(step, minimized), tuple[Symbol, ...]()
+    carry, results = _carried(step, minimized, steering), tuple[Symbol, ...]()
     if options.nan_guard and minimized.updates:
-        norm = _norm_of(minimized)
+        norm = _norm_of(step, minimized)
         carry, total = guarded(carry, norm, norm)
         results = (total,)
     return step.plan(((), (), results), carry)
@@ -144,16 +150,23 @@ def kinds_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[s
 
 def _sum_of(step: StepGraph, path: str) -> Symbol:
     """The sum of the gradients of a parameter."""
-    return step.given_input(f"{GRADIENT}{path}", step.specs[path].spec)
+    return step.given_input(f"{GRADIENT}{path}", step.options.sharding.gradient_spec(step.specs[path].spec))
 
 
-def _carried(step: StepGraph, minimized: Minimized) -> dict[Symbol, Symbol]:
+def _carried(step: StepGraph, minimized: Minimized, steering: Steering) -> dict[Symbol, Symbol]:
+    """New values of parameters and states, by what they take the place of."""
     step.given.update({state.name: state for update in minimized.updates for state in update.states})
-    return minimized.carries()
+    shards = [update.updated for update in minimized.updates]
+    whole = step.options.sharding.renewed(shards, steering.parameters)
+    carries = dict(zip(whole, steering.parameters, strict=True))
+    for update in minimized.updates:
+        carries.update(zip(update.updated_states, update.states, strict=True))
+    return carries
 
 
-def _norm_of(minimized: Minimized) -> Symbol:
+def _norm_of(step: StepGraph, minimized: Minimized) -> Symbol:
     """The 2-norm of all gradients that updates follow, which clipping knows already."""
     if minimized.norm is not None:
         return minimized.norm
-    return gradient_norm([update.gradient for update in minimized.updates])
+    gradients = [update.gradient for update in minimized.updates]
+    return step.options.sharding.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))

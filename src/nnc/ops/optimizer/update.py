@@ -29,9 +29,12 @@ _REASON = NotDifferentiable("an update is the end of a training step; differenti
 
 
 class UpdateOperator(Op[A]):
-    """One step of an optimizer: `states` are the names of what it keeps, `scalars` those of what steers it."""
+    """One step of an optimizer: `states` are the names of what it keeps, `scalars` those of what steers it.
 
-    __slots__ = ("_specs_of", "scalars", "states")
+    What is `whole` reads more than one element at once, such as a parameter's norm.
+    """
+
+    __slots__ = ("_specs_of", "scalars", "states", "whole")
 
     def __init__(
         self,
@@ -42,11 +45,13 @@ class UpdateOperator(Op[A]):
         doc: str,
         registry: Registry,
         specs_of: Callable[[TensorSpec], tuple[TensorSpec, ...]] | None,
+        whole: bool,
     ) -> None:
         super().__init__(name, attributes, ("g", "w", *states, *scalars), ("w", *states), registry=registry, doc=doc)
         self.states = tuple(states.values())
         self.scalars = scalars
         self._specs_of = specs_of
+        self.whole = whole
 
     def state_specs(self, parameter: TensorSpec) -> tuple[TensorSpec, ...]:
         """Specs of the state tensors: the parameter's, unless an optimizer keeps less."""
@@ -74,7 +79,7 @@ def update(
     where the reference backend has no row of its own.
     """
     scalars = ("rate", "step") if counted else ("rate",)
-    row = UpdateOperator(name, attributes, states, scalars, doc, registry, specs_of)
+    row = UpdateOperator(name, attributes, states, scalars, doc, registry, specs_of, whole)
     specs = (MATRIX, MATRIX, *row.state_specs(MATRIX))
     describe(
         row,

@@ -1,0 +1,110 @@
+"""Which tensors of a model lie in shards on the ranks that train it: the stages of ZeRO (Rajbhandari et al. 2020).
+
+stage 1   the optimizer's state: each rank updates its shard of the weights, and gathers those of the others
+stage 2   sums of gradients over several batches too
+stage 3   weights too: gathered in front of the layer that reads them, and once more for its gradient
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from nnc.classes import dataclass
+from nnc.core.values.dtype import DType
+from nnc.core.values.spec import TensorSpec
+from nnc.errors import UsageError
+from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.state.scope import ParameterSpec
+from nnc.ops import cast, square
+from nnc.ops.elementwise.pointwise import sqrt
+from nnc.ops.optimizer.update import row_of
+from nnc.parallel import RankGroup, allreduce
+from nnc.parallel.buckets import sums_over
+from nnc.parallel.shards import own_shard, shard_spec, shard_sums, unshard, unsharded
+from nnc.symbolic import Symbol
+from nnc.symbolic.minimization import global_norm
+
+ZeroStage: TypeAlias = Literal[0, 1, 2, 3]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """The stage, and the ranks that share batches; of one process nothing lies in shards."""
+
+    stage: ZeroStage = 0
+    group: RankGroup | None = None
+
+    def state_spec(self, spec: TensorSpec) -> TensorSpec:
+        """What of a parameter this rank updates."""
+        return self._part(spec) if self.stage >= 1 else spec
+
+    def gradient_spec(self, spec: TensorSpec) -> TensorSpec:
+        """What of a sum of gradients this rank keeps."""
+        return self._part(spec) if self.stage >= 2 else spec
+
+    def weight_spec(self, row: ParameterSpec) -> TensorSpec:
+        """What of a parameter this rank keeps; statistics are on each."""
+        return self._part(row.spec) if self.splits(row) else row.spec
+
+    def splits(self, row: ParameterSpec) -> bool:
+        """Whether a rank has a shard of this parameter only."""
+        return self.stage == 3 and self.group is not None and not row.statistic
+
+    def _part(self, spec: TensorSpec) -> TensorSpec:
+        return spec if self.group is None else shard_spec(spec, self.group)
+
+    # ---- in graphs
+
+    def whole(self, given: Symbol, row: ParameterSpec) -> Symbol:
+        """What layers read, of what this rank keeps."""
+        if self.group is None or not self.splits(row):
+            return given
+        (weight,) = unshard([given], [row.spec.on(given.spec.device)], self.group)
+        return weight
+
+    def updated(self, given: Symbol, path: str) -> Symbol:
+        """What an optimizer changes: our shard."""
+        if self.group is None or self.stage not in (1, 2):
+            return given
+        return own_shard(given, self.group).named(path)
+
+    def renewed(self, shards: Sequence[Symbol], given: Sequence[Symbol]) -> Sequence[Symbol]:
+        """What takes the place of the parameters, of shards that were updated."""
+        if self.group is None or self.stage not in (1, 2):
+            return shards
+        return unsharded(shards, [symbol.spec for symbol in given], self.group)
+
+    def reduced(self, gradients: Sequence[Symbol]) -> Sequence[Symbol]:
+        """Sums over all ranks of what each gives, as optimizers follow them; in stage 3 they come so."""
+        if self.group is None or self.stage == 0:
+            return sums_over(gradients, self.group)
+        return gradients if self.stage == 3 else shard_sums(gradients, self.group)
+
+    def summands(self, gradients: Sequence[Symbol]) -> Sequence[Symbol]:
+        """What is added up over several batches."""
+        return self.reduced(gradients) if self.stage == 2 else gradients
+
+    def followed(self, totals: Sequence[Symbol]) -> Sequence[Symbol]:
+        """What optimizers follow, of sums over several batches."""
+        return totals if self.stage >= 2 else self.reduced(totals)
+
+    def norm(self, gradients: Sequence[Symbol], dtype: DType) -> Symbol:
+        """The 2-norm of all gradients, of which we may have shards."""
+        own = global_norm(gradients, dtype)
+        if self.group is None or self.stage == 0:
+            return own
+        return cast(sqrt(allreduce(square(own), "sum", self.group)), dtype)
+
+    def check(self, optimizers: Sequence[Optimizer]) -> None:
+        """UsageError for an optimizer that needs whole parameters."""
+        if self.stage == 0:
+            return
+        if self.group is None:
+            got, fix = f"zero_stage={self.stage} without ranks", "mesh=nnc.parallel.Mesh(data=ranks.size)"
+            raise UsageError("Model", got=got, need="a mesh", fix=fix)
+        for optimizer in optimizers:
+            if row_of(optimizer.command()).whole:
+                got = f"zero_stage={self.stage} with {type(optimizer).__name__}, which reads whole parameters"
+                need, fix = "an optimizer that computes element by element", "Adam or SGD, or zero_stage=0"
+                raise UsageError("Model", got=got, need=need, fix=fix)

@@ -1,0 +1,74 @@
+"""What ranks do together in the graph of a step: in one order, and weights gathered again for the backward pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from nnc.parallel.collectives import REGISTRY
+from nnc.parallel.shards import UNSHARD
+from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
+
+
+def order_collectives(graph: SymbolicGraph) -> None:
+    """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so."""
+    together = [key for key in graph.execs.toposort() if graph.execs[key].command.op.registry is REGISTRY]
+    for earlier, later in pairwise(together):
+        graph.connect(earlier, later)
+
+
+def gather_again(graph: SymbolicGraph) -> None:
+    """Whole weights live in the forward pass, and again in the backward pass, and not from the one to the other.
+
+    Who reads a whole weight and follows from another reader of it gets the weight gathered a second time, behind one of
+    its other inputs: that is when it is needed.
+    """
+    for key in [key for key, record in graph.execs.items() if record.command.op is UNSHARD]:
+        for place, whole in enumerate(graph.execs[key].outputs):
+            readers = graph.readers(whole)
+            followers = graph.execs.reachable(readers) - _first(graph, readers)
+            wanted = followers.intersection(readers)
+            later = [reader for reader in graph.execs.toposort() if reader in wanted]
+            if later:
+                _gathered_anew(graph, graph.execs[key], place, later)
+
+
+def _first(graph: SymbolicGraph, readers: tuple[ExecKey, ...]) -> frozenset[ExecKey]:
+    """Those that follow from no other."""
+    return frozenset(
+        reader
+        for reader in readers
+        if not any(reader in graph.execs.reachable([other]) for other in readers if other != reader)
+    )
+
+
+def _gathered_anew(graph: SymbolicGraph, record: ExecSymbol, place: int, readers: list[ExecKey]) -> None:
+    whole, shard = record.outputs[place], record.inputs[place]
+    assert shard is not None
+    behind = next(key for key in graph.execs[readers[0]].inputs if key is not None and _follows(graph, key, whole))
+    attrs = replace(record.command.attrs, wholes=(record.command.attrs.wholes[place],))
+    command = replace(record.command, attrs=attrs)
+    (again,) = graph.apply(command, [graph.symbol(shard), graph.symbol(behind)], name=record.name)
+    for reader in readers:
+        old = graph.execs[reader]
+        inputs = tuple([None if key is None else _moved(graph, key, whole, again) for key in old.inputs])
+        graph.replace_exec(reader, replace(old, inputs=inputs))
+
+
+def _follows(graph: SymbolicGraph, key: TensorKey, whole: TensorKey) -> bool:
+    """Whether a value follows from a reader of the weight."""
+    if graph.root(key) == whole:
+        return False
+    after = graph.execs.reachable(graph.readers(whole))
+    return any(writer in after for writer in graph.writers(graph.root(key)))
+
+
+def _moved(graph: SymbolicGraph, key: TensorKey, whole: TensorKey, again: Symbol) -> TensorKey:
+    """The same part of the weight that was gathered again."""
+    if graph.root(key) != whole:
+        return key
+    if key == whole:
+        return again.key
+    symbol = graph.symbol(key)
+    return graph.alias(again.key, symbol.spec, symbol.offset, symbol.strides).key

@@ -1,0 +1,199 @@
+"""Tensors of which each rank holds a shard: what ZeRO does to optimizer state, gradients and weights.
+
+    k = ⌈elements / n⌉; rank r holds elements r · k … (r + 1) · k, with zeros behind the end: shard[k]
+
+    whole = unshard(shards)                the tensor again, from all ranks
+    shard = shard_sum(whole)               our shard of the sum over all ranks: the gradient of `unshard`, and back
+    shard = own_shard(whole)               our shard of what all ranks have the same
+
+Several tensors travel together, small ones in one trip; large ones are received where they belong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.classes import dataclass
+from nnc.core.values.command import Command
+from nnc.core.values.spec import TensorSpec
+from nnc.graph import Op
+from nnc.ops.composed.custom import Arrays, custom_operator
+from nnc.ops.movement.fill import fill_like
+from nnc.ops.operand import T
+from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Specs
+from nnc.parallel.buckets import in_buckets
+from nnc.parallel.collectives import REGISTRY
+from nnc.parallel.communicator import Communicator
+from nnc.parallel.mesh import RankGroup, joined
+
+# `Any`: elements of any type.
+Array = NDArray[Any]
+# Tensors below this travel together, which costs a copy; others alone.
+SMALL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAttrs:
+    """Among whom, and what the whole tensors are."""
+
+    group: RankGroup
+    wholes: tuple[TensorSpec, ...]
+
+
+def shard_size(elements: int, ranks: int) -> int:
+    """How many elements each rank holds."""
+    return -(-elements // ranks)
+
+
+def shard_spec(spec: TensorSpec, group: RankGroup) -> TensorSpec:
+    """A shard of such a tensor."""
+    return TensorSpec((shard_size(spec.elements, group.size),), spec.dtype, device=spec.device)
+
+
+def piece_of(array: Array, rank: int, ranks: int) -> Array:
+    """The shard of a rank, of its own memory."""
+    flat = array.reshape(-1)
+    size = shard_size(flat.size, ranks)
+    piece = np.zeros(size, array.dtype)
+    own = flat[rank * size : (rank + 1) * size]
+    piece[: own.size] = own
+    return piece
+
+
+def _shards(attrs: ShardAttrs, specs: Specs) -> Specs:
+    return tuple([shard_spec(spec, attrs.group) for spec in specs])
+
+
+def _wholes(attrs: ShardAttrs, specs: Specs) -> Specs:
+    return attrs.wholes
+
+
+def _unshard_kernel(attrs: ShardAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
+    ranks = joined(attrs.group)
+    pairs = [(x, y) for x, y in zip(inputs, outputs, strict=False) if x is not None]
+    small = [(x, y) for x, y in pairs if y.nbytes < SMALL_BYTES]
+    for x, y in pairs:
+        if y.nbytes >= SMALL_BYTES:
+            whole = y.reshape(-1) if y.flags.c_contiguous else np.empty(y.size, y.dtype)
+            ranks.gather_pieces(x, whole)
+            if not y.flags.c_contiguous:
+                y[...] = whole.reshape(y.shape)
+    if small:
+        rows = ranks.all_gather(np.concatenate([_bytes(x) for x, _ in small])[None])
+        begin = 0
+        for x, y in small:
+            flat = np.ascontiguousarray(rows[:, begin : begin + x.nbytes]).reshape(-1).view(x.dtype)
+            y[...] = flat[: y.size].reshape(y.shape)
+            begin += x.nbytes
+
+
+def _shard_sum_kernel(attrs: ShardAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
+    ranks = joined(attrs.group)
+    pairs = [(np.ascontiguousarray(x), y) for x, y in zip(inputs, outputs, strict=True) if x is not None]
+    small = [(x, y) for x, y in pairs if x.nbytes < SMALL_BYTES]
+    for x, y in pairs:
+        if x.nbytes >= SMALL_BYTES:
+            ranks.sum_pieces(x.reshape(-1), y)
+    for kind in dict.fromkeys(x.dtype for x, _ in small):
+        _sum_together(ranks, [(x, y) for x, y in small if x.dtype == kind])
+
+
+def _sum_together(ranks: Communicator, pairs: Sequence[tuple[Array, Array]]) -> None:
+    """All of one type as one array[ranks, elements]."""
+    sent = np.zeros((ranks.size, sum(y.size for _, y in pairs)), pairs[0][0].dtype)
+    begin = 0
+    for x, y in pairs:
+        for rank in range(ranks.size):
+            piece = x.reshape(-1)[rank * y.size : (rank + 1) * y.size]
+            sent[rank, begin : begin + piece.size] = piece
+        begin += y.size
+    received = ranks.reduce_scatter(sent)[0]
+    begin = 0
+    for _, y in pairs:
+        y[...] = received[begin : begin + y.size]
+        begin += y.size
+
+
+def _own_shard_kernel(attrs: ShardAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
+    rank = joined(attrs.group).rank
+    for x, y in zip(inputs, outputs, strict=True):
+        assert x is not None
+        own = x.reshape(-1)[rank * y.size : (rank + 1) * y.size]
+        y[: own.size] = own
+        y[own.size :] = 0
+
+
+def _bytes(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _turned(op: Callable[[], Op[ShardAttrs]]) -> Callable[[Applied[ShardAttrs], Gradients], Gradients]:
+    def gradient(call: Applied[ShardAttrs], gradients: Gradients) -> Gradients:
+        given = [fill_like(y, 0.0) if g is None else g for g, y in zip(gradients, call.outputs, strict=True)]
+        return given[0].apply(Command(op(), call.attrs), given)
+
+    return gradient
+
+
+UNSHARD: Op[ShardAttrs] = custom_operator(
+    "unshard",
+    ShardAttrs,
+    variadic=True,
+    infer=_wholes,
+    kernel=_unshard_kernel,
+    gradient=_turned(lambda: SHARD_SUM),
+    registry=REGISTRY,
+    doc="y = the shards of all ranks, one behind the other; inputs behind the shards say when",
+)
+SHARD_SUM: Op[ShardAttrs] = custom_operator(
+    "shard_sum",
+    ShardAttrs,
+    variadic=True,
+    infer=_shards,
+    kernel=_shard_sum_kernel,
+    gradient=_turned(lambda: UNSHARD),
+    registry=REGISTRY,
+    doc="y_r = shard r of x_0 + x_1 + … + x_(n-1)",
+)
+OWN_SHARD: Op[ShardAttrs] = custom_operator(
+    "own_shard",
+    ShardAttrs,
+    variadic=True,
+    infer=_shards,
+    kernel=_own_shard_kernel,
+    gradient=NotDifferentiable("it is for optimizers, which stand behind gradients"),
+    registry=REGISTRY,
+    doc="y_r = shard r of x, which all ranks have",
+)
+
+
+def unshard(shards: Sequence[T], wholes: Sequence[TensorSpec], group: RankGroup) -> tuple[T, ...]:
+    """The whole tensors."""
+    return shards[0].apply(Command(UNSHARD, ShardAttrs(group, tuple(wholes))), tuple(shards)) if shards else ()
+
+
+def own_shard(operand: T, group: RankGroup) -> T:
+    """Our shard of a tensor that all ranks have the same."""
+    (shard,) = operand.apply(Command(OWN_SHARD, ShardAttrs(group, (operand.spec,))), (operand,))
+    return shard
+
+
+def shard_sums(operands: Sequence[T], group: RankGroup) -> list[T]:
+    """Our shards of the sums over all ranks, in buckets that are filled from the end, as gradients are final."""
+    sums: list[T] = []
+    for bucket in in_buckets(operands[::-1], lambda operand: operand.spec.nbytes):
+        attrs = ShardAttrs(group, tuple([operand.spec for operand in bucket]))
+        sums += bucket[0].apply(Command(SHARD_SUM, attrs), tuple(bucket))
+    return sums[::-1]
+
+
+def unsharded(shards: Sequence[T], wholes: Sequence[TensorSpec], group: RankGroup) -> list[T]:
+    """`unshard` in buckets."""
+    results: list[T] = []
+    for bucket in in_buckets(list(zip(shards, wholes, strict=True)), lambda pair: pair[1].nbytes):
+        results += unshard([shard for shard, _ in bucket], [whole for _, whole in bucket], group)
+    return results
