@@ -24,3 +24,4 @@ from nnc.parallel.mesh import RankGroup as RankGroup
 from nnc.parallel.mesh import count_of_all as count_of_all
 from nnc.parallel.mesh import everyone as everyone
 from nnc.parallel.mesh import joined as joined
+from nnc.parallel.together import all_or_none as all_or_none

@@ -36,8 +36,7 @@ from nnc.nn.model.model import Model
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.training.training import Passes
 from nnc.ops.function import FunctionOperator
-from nnc.parallel import joined
-from nnc.parallel.together import all_or_none
+from nnc.parallel import all_or_none, joined
 
 VERSION = 4
 MAX_COUNT = 2**63

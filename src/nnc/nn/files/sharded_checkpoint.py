@@ -27,9 +27,8 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.nn.model.model import Model
 from nnc.nn.steps.training_steps import optimizers_of
-from nnc.parallel import Communicator, joined
+from nnc.parallel import Communicator, all_or_none, joined
 from nnc.parallel.shards import shard_size
-from nnc.parallel.together import all_or_none
 
 PARTS = "parts"
 # Names come from a file: they lead nowhere else.
