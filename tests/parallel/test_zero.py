@@ -15,7 +15,7 @@ from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.errors import FormatError, UsageError
 from nnc.nn.files.sharded_checkpoint import stored_in
 from nnc.parallel import Mesh
-from nnc.parallel.shards import piece_of
+from nnc.parallel.tensor_shards import piece_of
 
 WIDE = nn.Sequential(*[nn.Sequential(nn.Dense(256), nn.ReLU()) for _ in range(24)], nn.Dense(4))
 

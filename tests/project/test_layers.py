@@ -36,7 +36,7 @@ DOORS = {
     "dynamic": {"arrays.*", "eager", "graph", "state", "traced", "transforms", "transforms.*", "tree", "variable"},
     "onnx": set[str](),
     "language": {"gguf"},
-    "parallel": {"buckets", "launching", "ordering", "places", "shards"},
+    "parallel": {"buckets", "launching", "ordering", "places", "tensor_shards"},
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from nnc.parallel.collectives import REGISTRY
-from nnc.parallel.shards import UNSHARD
+from nnc.parallel.tensor_shards import UNSHARD
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 

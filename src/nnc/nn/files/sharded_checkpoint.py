@@ -28,7 +28,7 @@ from nnc.errors import FormatError, UsageError
 from nnc.nn.model.model import Model
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Communicator, all_or_none, joined
-from nnc.parallel.shards import shard_size
+from nnc.parallel.tensor_shards import shard_size
 
 PARTS = "parts"
 # Names come from a file: they lead nowhere else.
@@ -63,7 +63,7 @@ class Held:
         size, most = self.tensor.spec.elements, self.whole.elements
         return min(self.rank * size, most), min((self.rank + 1) * size, most)
 
-    def take(self, stored: Stored) -> None:
+    def take(self, stored: StoredTensor) -> None:
         """The values from a file."""
         begin, end = self.span
         values = np.zeros(self.tensor.spec.elements, self.whole.dtype.numpy)
@@ -72,14 +72,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredTensor:
     """A tensor in a file: what it is, and its elements from one place to another."""
 
     spec: TensorSpec
     flat: Callable[[int, int], NDArray[Any]]
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Stored:
+    def of(cls, tensor: Tensor) -> StoredTensor:
         """One that lies there whole."""
         return cls(tensor.spec, lambda begin, end: tensor.numpy().reshape(-1)[begin:end])
 
@@ -129,9 +129,9 @@ def save_parts(
     all_or_none(ranks, "save_checkpoint", write_names)
 
 
-def stored_in(path: Path, file: TensorFile) -> dict[str, Stored]:
+def stored_in(path: Path, file: TensorFile) -> dict[str, StoredTensor]:
     """All tensors of a checkpoint, in parts or not; FormatError where parts are missing or are not what they were."""
-    stored = {name: Stored.of(tensor) for name, tensor in file.tensors.items()}
+    stored = {name: StoredTensor.of(tensor) for name, tensor in file.tensors.items()}
     parts = _facts(file.metadata).get(PARTS)
     if parts is None:
         return stored
@@ -148,7 +148,7 @@ def stored_in(path: Path, file: TensorFile) -> dict[str, Stored]:
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(path, "names of parts that cannot be read") from None
     pieces = _Pieces(path, path.parent / folder, digests)
-    return stored | {name: Stored(whole, pieces.of(name, whole)) for name, whole in wholes.items()}
+    return stored | {name: StoredTensor(whole, pieces.of(name, whole)) for name, whole in wholes.items()}
 
 
 class _Pieces:

@@ -21,7 +21,7 @@ from nnc.nn.steps.sharding import Sharding
 from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.parallel import joined
-from nnc.parallel.shards import piece_of
+from nnc.parallel.tensor_shards import piece_of
 from nnc.symbolic.minimization import steering_dtype
 
 # Of a process that has all of it.

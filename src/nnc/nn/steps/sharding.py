@@ -21,7 +21,7 @@ from nnc.ops.elementwise.pointwise import sqrt
 from nnc.ops.optimizer.update import row_of
 from nnc.parallel import RankGroup, allreduce
 from nnc.parallel.buckets import sums_over
-from nnc.parallel.shards import own_shard, shard_spec, shard_sums, unshard, unsharded
+from nnc.parallel.tensor_shards import own_shard, shard_spec, shard_sums, unshard, unsharded
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import global_norm
 
