@@ -250,7 +250,7 @@ class TestStopAndResume:
         call("train", "digits", "--epochs", "0")
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
-    def test_ctrl_c_in_a_process_of_its_own(self, start, shell, folder) -> None:
+    def test_ctrl_c_in_a_process_of_its_own(self, start, call, folder) -> None:
         process = start("train", "digits", "--epochs", NEVER)
         wait_for_epoch(process)
         process.send_signal(signal.SIGINT)
@@ -258,7 +258,7 @@ class TestStopAndResume:
         assert process.returncode == 130
         assert err.splitlines()[-1].startswith("nnc: SIGINT: stopped after ")
         assert "Traceback" not in err
-        finish_and_compare(shell, folder)
+        finish_and_compare(call, folder)
 
     def test_a_second_signal_in_a_process_of_its_own(self, start, folder) -> None:
         """Wherever it is by then: in a step, in a checkpoint, or at its end, after which it said -15."""
@@ -290,7 +290,7 @@ class TestStopAndResume:
         assert ran.code == 0
         assert json.loads(ran.out)["sha256"] == sha256(trained)
 
-    def test_a_kill_leaves_a_whole_checkpoint(self, start, shell, folder) -> None:
+    def test_a_kill_leaves_a_whole_checkpoint(self, start, call, folder) -> None:
         """Killed again and again, mostly while it writes; that it still ends as if nothing had been shows all."""
         delays = random.Random(0)
         for attempt in range(3):
@@ -302,10 +302,10 @@ class TestStopAndResume:
             process.kill()
             process.communicate(timeout=60)
             if not (folder / CHECKPOINT).exists():
-                shell("train", "digits", "--epochs", "0")
+                call("train", "digits", "--epochs", "0")
             position = read_position(folder / CHECKPOINT)
             assert position.updates == position.batches.epoch * UPDATES_PER_EPOCH
-        finish_and_compare(shell, folder)
+        finish_and_compare(call, folder)
 
 
 def wait_for_epoch(process: subprocess.Popen[str]) -> None:
@@ -314,11 +314,11 @@ def wait_for_epoch(process: subprocess.Popen[str]) -> None:
     assert process.stderr.readline().startswith("epoch ")
 
 
-def finish_and_compare(shell: Callable[..., object], folder: Path) -> None:
+def finish_and_compare(call: Callable[..., object], folder: Path) -> None:
     """One more epoch from the checkpoint gives the same bytes as all epochs at once."""
     epochs = str(read_position(folder / CHECKPOINT).batches.epoch + 1)
-    shell("train", "digits", "--resume", "--epochs", epochs)
-    shell("train", "digits", "--epochs", epochs, "--checkpoint", "whole")
+    call("train", "digits", "--resume", "--epochs", epochs)
+    call("train", "digits", "--epochs", epochs, "--checkpoint", "whole")
     assert (folder / CHECKPOINT).read_bytes() == (folder / "whole").read_bytes()
 
 
