@@ -93,9 +93,18 @@ def _uniform(instance: Instance) -> bool:
 
 
 def place(
-    instance: Instance, order: Sequence[int], neighbours: list[list[int]], effort: Effort, *, tightest: bool
+    instance: Instance,
+    order: Sequence[int],
+    neighbours: list[list[int]],
+    effort: Effort,
+    *,
+    tightest: bool,
+    kept: int = 0,
+    before: Sequence[int] = (),
 ) -> list[int] | None:
     """Every block at a free place, in `order`, after the pinned ones; companions are placed with their first.
+
+    The first `kept` of the order are where they are in `before`, which an order with the same beginning gave.
 
     `None` at the deadline.
     Raises `PlanningError` if two pinned blocks share bytes.
@@ -105,7 +114,10 @@ def place(
         offsets[i] = offset
     _check_pinned(instance, offsets, neighbours)
     partners = {i: group for group in instance.groups for i in group}
-    for turn, i in enumerate(order):
+    for i in order[:kept]:
+        for member in partners.get(i, (i,)):
+            offsets[member] = before[member]
+    for turn, i in enumerate(order[kept:], kept):
         if turn % CHECK_EVERY == 0 and effort.expired:
             return None
         if offsets[i] >= 0:
@@ -132,9 +144,10 @@ def _lowest(
     A placed block `[bottom, top)` forbids the offsets `bottom - size < offset < top` to a member of `size` bytes.
     """
     size = instance.size
-    forbidden = sorted(
-        (offsets[j] - size[i], offsets[j] + size[j]) for i in group for j in neighbours[i] if offsets[j] >= 0
-    )
+    forbidden = [
+        (bottom - size[i], bottom + size[j]) for i in group for j in neighbours[i] if (bottom := offsets[j]) >= 0
+    ]
+    forbidden.sort()
     alignment = lcm(*(instance.alignment[i] for i in group))
     offset, best, slack = 0, -1, -1
     for before, top in forbidden:

@@ -30,9 +30,10 @@ def local_search(instance: Instance, effort: Effort) -> Solution:
             break
         highest = [turn for turn, i in enumerate(order) if best[i] + instance.size[i] == arena]
         source = draw.choice(highest)
+        target = draw.randrange(source + 1)
         trial = order.copy()
-        trial.insert(draw.randrange(source + 1), trial.pop(source))
-        offsets = place(instance, trial, neighbours, effort, tightest=False)
+        trial.insert(target, trial.pop(source))
+        offsets = place(instance, trial, neighbours, effort, tightest=False, kept=target, before=best)
         if offsets is not None and instance.arena(offsets) <= arena:
             order, best, arena = trial, offsets, instance.arena(offsets)
     return Solution(best)
