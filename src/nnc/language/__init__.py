@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nnc.language.language_model import LanguageModel, load
     from nnc.language.requantize import quantize
     from nnc.language.serving.application import application
-    from nnc.language.statement import memory
+    from nnc.language.statement import memory, read_rate
     from nnc.language.text_vectors import embed
     from nnc.language.tuning.fine_tuning import FineTuning
     from nnc.language.tuning.merging import merge
@@ -42,7 +42,7 @@ _HOMES = {
     **dict.fromkeys(("LanguageModel", "load"), "language_model"),
     "embed": "text_vectors",
     "application": "serving.application",
-    "memory": "statement",
+    **dict.fromkeys(("memory", "read_rate"), "statement"),
     "quantize": "requantize",
 }
 
@@ -52,4 +52,5 @@ if not TYPE_CHECKING:
 
 __all__ = [
     "Conversation", "FineTuning", "LanguageModel", "application", "embed", "load", "memory", "merge", "quantize",
+    "read_rate",
 ]  # fmt: skip

@@ -266,6 +266,7 @@ def load(
     adapter: Path | str | None = None,
     cache: CacheType = "f32",
     draft: Path | str | None = None,
+    mapped: bool = False,
     backend: str = "",
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
@@ -279,8 +280,14 @@ def load(
     `context` is the number of positions, 4,096 or as many as the model has unless given. Matrices in blocks of few bits
     stay in them; those in floats become so by `quantize` (`FrozenGeneration`). FormatError for a file that is not
     whole, or not of a known architecture.
+
+    With `mapped` matrices in blocks stay in a GGUF file too, and are read where they are used, for models that are
+    larger than memory: nobody may change the file meanwhile.
     """
-    files = open_files(path)
+    files = open_files(path, mapped=mapped)
+    if mapped and not (files.gguf is not None and files.tensors.packed()):
+        need = "a GGUF file with matrices in blocks"
+        raise UsageError("load", got="mapped=True for a file of floats", need=need, fix="nnc quantize writes one")
     tokenizer = text_tokenizer(files)
     if adapter is not None:
         files = files.adapted(read_adapter(adapter, files))

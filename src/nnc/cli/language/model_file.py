@@ -17,6 +17,7 @@ from nnc.cli.terminal import complain, plain, size
 from nnc.core.precautions.reading import read_file
 from nnc.errors import FormatError, MemoryLimitError, UsageError
 from nnc.nn.steps.keys import CacheType
+from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
 
 CONFIG = "config.json"
@@ -64,21 +65,39 @@ def opened(
     slots: int = 1,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
+    mapped = False
     if limit is not None:
-        needed = language.memory(path, context=context, batch=slots, cache=cache, draft=draft).total
-        if needed > limit:
-            got = f"{size(needed)} of weights, caches and arena"
+        memory = language.memory(path, context=context, batch=slots, cache=cache, draft=draft)
+        if memory.total > limit:
+            memory = language.memory(
+                path, context=context, batch=slots, cache=cache, draft=draft, mapped=path.suffix == ".gguf"
+            )
+            mapped = memory.resident <= limit
+        if memory.total > limit and not mapped:
+            got = f"{size(memory.resident)} of weights, caches and arena"
             raise MemoryLimitError(
                 "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, or --cache int8"
             )
+    if mapped:
+        complain(streaming(memory, language.read_rate(path)))
     try:
         mode = cast("QuantizationMode | None", quantize)
         return language.load(
-            path, context=context, quantize=mode, adapter=adapter, cache=cache, draft=draft, backend=backend
-        )
+            path, context=context, quantize=mode, adapter=adapter, cache=cache, draft=draft, mapped=mapped,
+            backend=backend,
+        )  # fmt: skip
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None
+
+
+def streaming(memory: ModelMemory, rate: float) -> str:
+    """What stays in memory of a model whose weights are mapped, and how fast tokens come where none of them does."""
+    return (
+        f"{size(memory.resident)} resident, {size(memory.mapped)} of weights stay in the file; a token reads "
+        f"{size(memory.read)}: at least {rate / max(memory.read, 1):.1f} tokens/s from a disk of {size(int(rate))}/s, "
+        "as fast as usual where memory holds them"
+    )
 
 
 def answer_form(grammar: Path | None, schema: Path | None) -> str | dict[str, object] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnc import language
+from nnc.cli.language.model_file import streaming
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
 from nnc.nn.steps.keys import CacheType
 
@@ -14,6 +15,9 @@ def plan_language(
 ) -> int:
     """Print the statement; 1 where it is above the limit."""
     memory = language.memory(path, context=context, batch=batch, cache=cache, draft=draft)
+    mapped = limit is not None and memory.total > limit and path.suffix == ".gguf"
+    if mapped:
+        memory = language.memory(path, context=context, batch=batch, cache=cache, draft=draft, mapped=True)
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,
@@ -21,6 +25,14 @@ def plan_language(
         "total_bytes": memory.total,
         "process_bytes": memory.process,
     }
+    rate = language.read_rate(path) if mapped else 0.0
+    if mapped:
+        facts |= {
+            "resident_bytes": memory.resident,
+            "mapped_bytes": memory.mapped,
+            "read_per_token_bytes": memory.read,
+            "disk_bytes_per_second": int(rate),
+        }
     if json:
         write_json(facts)
     else:
@@ -28,9 +40,9 @@ def plan_language(
         for name, value in facts.items():
             add_row(rows, name.removesuffix("_bytes"), count(value) if isinstance(value, int) else "")
         output().print(rows)
-    if limit is not None and memory.total > limit:
-        complain(
-            f"plan: got {memory.total} bytes; need at most {limit}. Fix: a smaller --context or --batch, --cache int8"
-        )
+    if mapped and not json:
+        complain(streaming(memory, rate))
+    if limit is not None and memory.resident > limit:
+        complain(f"plan: got {memory.resident} bytes; need at most {limit}. Fix: a smaller --context or --cache int8")
         return 1
     return 0

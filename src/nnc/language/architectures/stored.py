@@ -7,14 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from nnc.classes import dataclass
 from nnc.core.values.blocks import FORMATS, quantize
-from nnc.core.values.spec import Shape
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.language.architectures.block_formats import format_for
 from nnc.language.architectures.low_rank import Products, digest_of
@@ -145,13 +145,31 @@ class StoredTensors:
             return (stop - start, shape[1])
         return (shape[0] if piece.transposed else shape[1], stop - start)
 
+    def _rows(self, decoder: StoredNetwork, piece: StoredPart) -> tuple[int, int]:
+        """The rows of the tensor that a part is."""
+        shape = self._held(piece)
+        start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
+        return (piece.part * shape[0] + start, piece.part * shape[0] + stop) if piece.experts else (start, stop)
+
+    def mapped(self, decoder: StoredNetwork, path: str) -> Tensor | None:
+        """A matrix that stays in blocks, where it lies in a mapped file."""
+        piece = self.pieces[path]
+        if path not in dict(decoder.packed) or self.source.kind(piece.name) not in FORMATS:
+            return None
+        return self.source.mapped(piece.name, *self._rows(decoder, piece))
+
+    def mapped_bytes(self, decoder: StoredNetwork) -> tuple[int, int]:
+        """Bytes of what lies in a mapped file, and how many of them are read for each token: a table has few rows."""
+        held = {path: self.mapped(decoder, path) for path in self.pieces}
+        sizes = {path: tensor.spec.nbytes for path, tensor in held.items() if tensor is not None}
+        table = sizes.get(TOKENS, 0) if HEAD in self.pieces else 0
+        return sum(sizes.values()), sum(sizes.values()) - table
+
     def write(self, decoder: StoredNetwork, path: str, values: Values) -> None:
         """Write a tensor where it is to lie."""
         piece = self.pieces[path]
         shape = self._held(piece)
-        start, stop = _span(decoder, piece, shape[-1 if piece.transposed else 0])
-        if piece.experts:
-            start, stop = (piece.part * shape[0] + each for each in (start, stop))
+        start, stop = self._rows(decoder, piece)
         if values.dtype == np.uint8 and self.source.kind(piece.name) in FORMATS:
             values[...] = self.source.packed(piece.name, start, stop)
             return
@@ -225,12 +243,24 @@ def _begun(scope: Scope[T], tensors: StoredTensors, network: StoredNetwork) -> S
     def begun(parameter: ParameterSpec) -> T:
         if parameter.path not in tensors.pieces:
             return resolve(parameter)
-        return resolve(replace(parameter, initializer=partial(_read, tensors, network, parameter.path)))
+        return resolve(replace(parameter, initializer=StoredValues(tensors, network, parameter.path)))
 
     return replace(scope, resolve=begun)
 
 
-def _read(
-    tensors: StoredTensors, network: StoredNetwork, path: str, generator: np.random.Generator, values: Values
-) -> None:
-    tensors.write(network, path, values)
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredValues:
+    """What a tensor begins with, as a file has it."""
+
+    tensors: StoredTensors
+    network: StoredNetwork
+    path: str
+
+    def __call__(self, generator: np.random.Generator, values: Values) -> None:
+        """Read the values; nothing is drawn."""
+        self.tensors.write(self.network, self.path, values)
+
+    def placed(self, spec: TensorSpec) -> Tensor | None:
+        """The values where they lie in a mapped file, where they are those of the network."""
+        held = self.tensors.mapped(self.network, self.path)
+        return held if held is not None and held.spec == spec else None

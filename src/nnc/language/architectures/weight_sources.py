@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.core.values.blocks import FORMATS, dequantize
-from nnc.core.values.dtype import BF16
-from nnc.core.values.spec import Shape
+from nnc.core.values.dtype import BF16, U8
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.language.gguf import GgufFile
@@ -48,6 +49,10 @@ class WeightSource(Protocol):
 
     def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
         """The same rows as their bytes."""
+        ...
+
+    def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
+        """The same bytes where they lie in a mapped file; None where they have to be read."""
         ...
 
 
@@ -89,6 +94,14 @@ class GgufSource:
         """Bytes of these rows."""
         return self.file.bytes(name)[start:stop]
 
+    def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
+        """Blocks of a file that was opened so."""
+        mapping, row = self.file.mapping, self.file.tensors[name]
+        if mapping is None or row.kind.name not in FORMATS:
+            return None
+        spec = TensorSpec((stop - start, row.row_bytes), U8)
+        return Tensor(spec, Storage.mapping(mapping), row.start + start * row.row_bytes)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SafetensorsSource:
@@ -118,3 +131,7 @@ class SafetensorsSource:
     def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
         """Nothing here is packed."""
         raise FormatError(self.place, got=f"{name} in {self.kind(name)}", need="a block format")
+
+    def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
+        """Matrices are transposed when they are read."""
+        return None

@@ -18,7 +18,8 @@ class ModelMemory:
     a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
     `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
     tensors that a frozen step leaves where they are, or the gradients that batches add up. `cache` is what a generation
-    keeps of earlier tokens.
+    keeps of earlier tokens. `mapped` are weights that stay in their file, of which `read` are read for each token: from
+    memory, as far as the system has room for them.
     """
 
     step: MemoryStatement
@@ -32,11 +33,18 @@ class ModelMemory:
     kept_bytes: int = 0
     beside: int = 0
     cache: int = 0
+    mapped: int = 0
+    read: int = 0
 
     @property
     def total(self) -> int:
         """Arena, weights, optimizer state and cache together."""
         return max(self.arena, self.step.arena) + self.weights + self.optimizer_state + self.cache
+
+    @property
+    def resident(self) -> int:
+        """The total without what stays in its file: what has to be in memory all the time."""
+        return self.total - self.mapped
 
     @property
     def process(self) -> int:

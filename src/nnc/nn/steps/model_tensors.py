@@ -16,6 +16,7 @@ from nnc.errors import UsageError
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.state.generators import PlacedInitializer
 from nnc.nn.steps.keys import StepKind
 from nnc.nn.steps.sharding import Sharding
 from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
@@ -185,6 +186,10 @@ class ModelTensors:
         return {path: self._first(row) for path, row in self.specs.items() if row.trainable is trainable}
 
     def _first(self, parameter: ParameterSpec) -> Tensor:
+        if isinstance(parameter.initializer, PlacedInitializer):
+            placed = parameter.initializer.placed(parameter.spec)
+            if placed is not None:
+                return placed.to(self.device)
         # The memory first: there is a typed error when the machine has not that much.
         tensor = Tensor.empty(parameter.spec.on(CPU), "parameter")
         parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
