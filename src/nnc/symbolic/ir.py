@@ -352,8 +352,8 @@ class SymbolicGraph(ReadableGraph):
         made = result.graft(self, order, self.tensors, tensors)
         return Duplicate(result, tensors, dict(zip(order, made, strict=True)))
 
-    def parts(self) -> tuple[object, ...]:
-        """The records of tensors, and the commands: what has sizes in it."""
+    def sized_parts(self) -> tuple[object, ...]:
+        """The records of tensors, and the commands."""
         return (*(record for _, record in self.tensors.items()), *(record.command for _, record in self.execs.items()))
 
     def renewed(self, tensors: Mapping[TensorKey, TensorSymbol], execs: Mapping[ExecKey, ExecSymbol]) -> SymbolicGraph:

@@ -5,24 +5,26 @@ Operands that a kernel wants contiguous are copied around it, into memory that w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
 from nnc.backends.llvm.run.owners import check_owned
+from nnc.backends.llvm.run.records import Record
 from nnc.backends.llvm.run.runtime import NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import NativeKernel
+from nnc.codegen.frame.kernel import Generator, NativeKernel
+from nnc.codegen.frame.row import View
 from nnc.codegen.frame.written import outline
 from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft, extent_of
 from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Relocation, Specs, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.exact import Exact
-from nnc.core.values.sizes import Renewal, sizes_in
+from nnc.core.values.sizes import Numbers, Renewal, renewing, sizes_in
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
 
@@ -138,7 +140,8 @@ class LlvmKernel(CommandKernel):
         shape, sizes = outline(self.generator, self.target)
         shaping = {size.place: size.pinned for size in sizes_in(shape)}
         memory = self.generator.workspace(self.target), self.generator.scratch(self.target)
-        return LlvmFormula(self, Exact(Renewal(shaping).of(shape)), sizes, *memory)
+        made = self.results, self.generator, self.workspace_bytes, self.words
+        return LlvmFormula(self, Exact(Renewal(shaping).of(shape)), renewing((sizes, *memory)), renewing(made))
 
     def native(self) -> NativeKernel:
         """The code for contiguous operands, compiled at the first call."""
@@ -153,24 +156,34 @@ class LlvmKernel(CommandKernel):
         return launch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class LlvmFormula:
-    """A kernel as a function of sizes, which are in what it was made of, with the outline that its code depends on."""
+    """A kernel as a function of sizes, which are in what it was made of, with the outline that its code depends on.
+
+    Of numbers `memory` makes what the code reads and takes, and `made` what the kernel consists of.
+    """
 
     kernel: LlvmKernel
     shape: Exact
-    sizes: tuple[int, ...]
-    workspace: int
-    scratch: int
+    memory: Callable[[Numbers], tuple[tuple[int, ...], int, int]]
+    made: Callable[[Numbers], tuple[tuple[View, ...], Generator, int, tuple[int, ...]]]
+    _records: tuple[Record, ...] = ()
 
     def at(self, renewal: Renewal, command: AnyCommand, inputs: Specs) -> LlvmKernel:
         """The kernel at other sizes; of code that is loaded, where it is."""
-        kernel, jit = self.kernel, engine().jit
-        native = jit.resized(self.shape, *renewal.of((self.sizes, self.workspace, self.scratch)))
-        generator, words = renewal.of(kernel.generator), renewal.of(kernel.words)
-        results, workspace = renewal.of(kernel.results), renewal.of(kernel.workspace_bytes)
+        kernel, numbers = self.kernel, renewal.numbers
+        results, generator, workspace, words = self.made(numbers)
         made = (command, kernel.row, inputs, results, generator, kernel.target, workspace, kernel.variant, words)
-        return LlvmKernel(*made, native)
+        return LlvmKernel(*made, self._native(*self.memory(numbers)))
+
+    def _native(self, sizes: tuple[int, ...], workspace: int, scratch: int) -> NativeKernel | None:
+        """The loaded code, by what is known of its records, or by those that there are now."""
+        jit = engine().jit
+        native = jit.resized(self._records, sizes, workspace, scratch)
+        if native is None and (records := jit.records(self.shape)) != self._records:
+            self._records = records
+            native = jit.resized(records, sizes, workspace, scratch)
+        return native
 
 
 def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> AssembledProgram:

@@ -180,7 +180,7 @@ def is_power_of_two(number: float) -> bool:
 class Composite(Protocol):
     """What is no dataclass and made of values all the same: a graph."""
 
-    def parts(self) -> tuple[object, ...]:
+    def sized_parts(self) -> tuple[object, ...]:
         """What it is made of."""
 
 
@@ -203,7 +203,7 @@ def sizes_in(value: object) -> Iterator[Size]:
         for name in fields_of(cast(Hashable, kind)):
             yield from sizes_in(getattr(value, name))
     elif isinstance(value, Composite):
-        yield from sizes_in(value.parts())
+        yield from sizes_in(value.sized_parts())
 
 
 class Renewal:
@@ -236,6 +236,43 @@ class Renewal:
             made = renewed[name] = self.of(part)
             is_same = is_same and made is part
         return value if is_same else type(value)(**renewed)
+
+
+def renewing(value: T) -> Callable[[Numbers], T]:
+    """What makes the value with other numbers, as `Renewal` does, but for looking at what has no sizes each time."""
+    made = _renewing(value)
+    return made if made is not None else lambda _: value
+
+
+def _renewing(value: Any) -> Callable[[Numbers], Any] | None:
+    """The same; None where there are no sizes in it."""
+    kind, size = type(value), size_of(value)
+    if kind in ATOMS:
+        return None
+    if size is not None:
+        return operator.itemgetter(size.place)
+    if kind is tuple or kind is list or kind is frozenset:
+        return _renewing_all(kind, [*value])
+    assert not isinstance(value, Composite), "graphs are made anew by who knows them"
+    names = fields_of(cast(Hashable, kind))
+    parts = _renewing_all(tuple, [getattr(value, name) for name in names]) if names else None
+    if parts is None:
+        return None
+    return lambda numbers: kind(**dict(zip(names, parts(numbers), strict=True)))
+
+
+def _renewing_all(kind: Callable[[list[Any]], Any], values: list[Any]) -> Callable[[Numbers], Any] | None:
+    changing = [(place, made) for place, each in enumerate(values) if (made := _renewing(each)) is not None]
+    if not changing:
+        return None
+
+    def renewed(numbers: Numbers) -> Any:
+        parts = values.copy()
+        for place, made in changing:
+            parts[place] = made(numbers)
+        return kind(parts)
+
+    return renewed
 
 
 @cache

@@ -19,6 +19,7 @@ from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
 from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
@@ -533,7 +534,9 @@ class Compiled(Uncopied):
         written = self.bindings.written
         self._announced = bool(written) and planned.streams == 1 and self._may_break_off()
         begin = self._begin if self._announced else None
-        builder = GraphBuilder(planned, arenas, base, offsets, places, concrete, begin=begin, written=written).build()
+        builder = GraphBuilder(planned, arenas, base, offsets, places, concrete, begin=begin, written=written)
+        with inherited_origin(caller_origin()):  # one caller of all that is added
+            builder.build()
         if self.bindings.copies:
             builder.announce()
         for new, old in self.bindings.copies:

@@ -10,17 +10,17 @@ Every comparison on the way is a guard (`nnc.core.values.sizes`), so what comes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Specs
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.sizes import Numbers, Renewal, depends
+from nnc.core.values.sizes import Numbers, Renewal, depends, renewing
 from nnc.core.values.spec import TensorSpec
-from nnc.symbolic.ir import Body, SymbolicGraph
-from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
+from nnc.symbolic.ir import Body, SymbolicGraph, bodies_of
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 
 T = TypeVar("T")
 
@@ -32,12 +32,19 @@ class GraphTemplate:
     graph: SymbolicGraph
     tensors: Mapping[TensorKey, TensorSymbol]
     execs: Mapping[ExecKey, ExecSymbol]
+    _specs: Mapping[int, Callable[[Numbers], TensorSpec]]
+    _aliases: Mapping[TensorKey, Callable[[Numbers], AliasOf | None]]
+    _commands: Mapping[ExecKey, Callable[[Numbers], AnyCommand]]
 
     @classmethod
     def of(cls, graph: SymbolicGraph) -> GraphTemplate:
         """Of a graph whose trace is closed. The graph is not changed any more."""
         tensors = {key: record for key, record in graph.tensors.items() if depends(record)}
-        return cls(graph, tensors, {key: record for key, record in graph.execs.items() if depends(record.command)})
+        execs = {key: record for key, record in graph.execs.items() if depends(record.command)}
+        specs = {id(record.spec): renewing(record.spec) for record in tensors.values()}
+        aliases = {key: renewing(record.alias) for key, record in tensors.items()}
+        commands = {key: _renewing_command(record.command) for key, record in execs.items()}
+        return cls(graph, tensors, execs, specs, aliases, commands)
 
     @property
     def is_fixed(self) -> bool:
@@ -50,10 +57,21 @@ class GraphTemplate:
 
     def instance(self, numbers: Numbers) -> GraphInstance:
         """The same, with where it comes from."""
-        renewal = GraphRenewal(numbers)
-        execs = {key: replace(record, command=renewal.of(record.command)) for key, record in self.execs.items()}
-        tensors = {key: renewal.tensor(record) for key, record in self.tensors.items()}
+        commands, aliases = self._commands, self._aliases
+        execs = {key: replace(record, command=commands[key](numbers)) for key, record in self.execs.items()}
+        # Symbols of one spec have one here too.
+        specs = {spec: made(numbers) for spec, made in self._specs.items()}
+        tensors = {
+            key: TensorSymbol(specs[id(each.spec)], each.name, aliases[key](numbers), each.origin, each.fill)
+            for key, each in self.tensors.items()
+        }
         return GraphInstance(self, numbers, self.graph.renewed(tensors, execs), tensors, execs)
+
+
+def _renewing_command(command: AnyCommand) -> Callable[[Numbers], AnyCommand]:
+    if bodies_of(command):
+        return lambda numbers: GraphRenewal(numbers).of(command)
+    return renewing(command)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,22 +121,11 @@ class GraphInstance:
 
 
 class GraphRenewal(Renewal):
-    """The same of commands with bodies, and of symbols."""
-
-    def __init__(self, numbers: Numbers) -> None:
-        super().__init__(numbers)
-        self._specs: dict[int, TensorSpec] = {}
+    """The same of commands with bodies."""
 
     def of(self, value: T) -> T:
         """The value with these numbers; itself where it has no sizes."""
         return self._body(value) if type(value) is Body else super().of(value)  # type: ignore[arg-type, return-value]
-
-    def tensor(self, record: TensorSymbol) -> TensorSymbol:
-        """A symbol; symbols of one spec have one here too."""
-        spec = self._specs.get(id(record.spec))
-        if spec is None:
-            spec = self._specs[id(record.spec)] = self.of(record.spec)
-        return TensorSymbol(spec, record.name, self.of(record.alias), record.origin, record.fill)
 
     def _body(self, body: Body) -> Body:
         template = GraphTemplate.of(body.graph)

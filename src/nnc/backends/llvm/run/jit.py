@@ -28,7 +28,7 @@ from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, NativeKernel
+from nnc.codegen.frame.kernel import Generator, NativeKernel, Phase
 from nnc.codegen.frame.written import SizedKernel, outline, write
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
@@ -177,13 +177,20 @@ class Jit(Uncopied):
                 self._compile(codes, seconds)
             return self._link(tuple(codes.values()))[0]
 
-    def resized(self, shape: Exact, sizes: Sequence[int], workspace: int, scratch: int) -> NativeKernel | None:
-        """The kernel of a generator with this outline that reads these sizes, if its code is loaded.
+    def records(self, shape: Exact) -> tuple[Record, ...]:
+        """The records of generators with this outline that the process has."""
+        with self._lock:
+            return self._records.get(shape, ())
+
+    def resized(
+        self, records: Sequence[Record], sizes: Sequence[int], workspace: int, scratch: int
+    ) -> NativeKernel | None:
+        """The kernel of one of these records that reads these sizes, if its code is loaded.
 
         What it takes of memory is known to who asks.
         """
+        draft = _serving(records, sizes)
         with self._lock:
-            draft = _serving(self._records.get(shape, ()), sizes)
             code = None if draft is None else self._loaded.get(draft.record.key)
         return None if draft is None or code is None else self._sized(draft, code, workspace, scratch)
 
@@ -194,7 +201,7 @@ class Jit(Uncopied):
 
     def _sized(self, draft: SizedRecord, code: LoadedCode, workspace: int, scratch: int) -> NativeKernel:
         pace = self.target.machine.pace
-        phases = tuple([replace(phase, cost=phase.cost * pace) for phase in draft.sized.phases])
+        phases = tuple([Phase(p.symbol, p.items, p.cost * pace, p.first) for p in draft.sized.phases])
         words = np.array(draft.sized.words, np.int64)
         return NativeKernel(phases, code.addresses, workspace, scratch, draft.record.key, words, code)
 
