@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +99,14 @@ def test_people_read_the_same_facts(call) -> None:
         platform.platform(),
     ):
         assert fact in ran.out
+
+
+def test_a_machine_without_llvm_is_told_too() -> None:
+    program = "import sys; sys.modules['llvmlite'] = None; from nnc.cli.main import main; main(['doctor', '--json'])"
+    done = subprocess.run([sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert (found["features"], found["profile"]) == ([], None)
+    assert found["tiles"].startswith("not used: llvmlite cannot be loaded")
 
 
 @pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="LLVM's code is measured")

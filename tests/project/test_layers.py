@@ -120,6 +120,14 @@ def test_a_package_is_imported_by_its_face_and_its_doors(package: str) -> None:
     assert deeper == set()
 
 
+def test_one_module_loads_llvmlite() -> None:
+    """It says why where that cannot be, and keeps interrupts and forks away from LLVM."""
+    loading = [
+        file for file in source_files() if "llvmlite" in {module.partition(".")[0] for module in imported_modules(file)}
+    ]
+    assert loading == [PACKAGE / "core" / "running" / "llvm_library.py"]
+
+
 def test_every_extra_is_imported_somewhere() -> None:
     """What can be installed has code that uses it: a distribution's module stands in an import or is found by name."""
     modules = {

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import llvmlite.binding as llvm
 import typer
 from rich.table import Table
 
@@ -25,6 +24,7 @@ from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
 from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.running.llvm_library import llvm
 from nnc.core.settings import SETTINGS, usable_processors
 
 CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -91,8 +91,8 @@ def examine(*, measured: bool = False) -> Findings:
     cache = SETTINGS.cache_folder
     return Findings(
         cpu=host_processor(),
-        features=sorted(name for name, present in llvm.get_host_cpu_features().items() if present),
-        tiles="used" if host_target().tiles else f"not used: {tiles_absence() or 'NNC_LLVM_CPU names a level'}",
+        features=_features(),
+        tiles=_tiles(),
         cores=len(usable_processors()),
         threads=SETTINGS.worker_count(),
         memory_bytes=_memory(),
@@ -109,6 +109,17 @@ def examine(*, measured: bool = False) -> Findings:
         compiled=compilations(DiskCache(cache)),
         profile=_profile(measured),
     )
+
+
+def _features() -> list[str]:
+    """What LLVM knows of the processor; nothing where LLVM is absent."""
+    return [] if llvm is None else sorted(name for name, has in llvm.get_host_cpu_features().items() if has)
+
+
+def _tiles() -> str:
+    if absence := DISPATCHER.backends["llvm"].absence():
+        return f"not used: {absence}"
+    return "used" if host_target().tiles else f"not used: {tiles_absence() or 'NNC_LLVM_CPU names a level'}"
 
 
 def _profile(measured: bool) -> MachineProfile | None:

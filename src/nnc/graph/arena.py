@@ -164,11 +164,6 @@ class Arena(Generic[K, D]):
         return self._width
 
     @property
-    def next_key(self) -> K:
-        """The key of the next record: all keys made so far are smaller."""
-        return self._key_type(self._next)
-
-    @property
     def key_name(self) -> str:
         """The name of the key type, for messages."""
         return getattr(self._key_type, "__name__", "key")

@@ -17,7 +17,7 @@ OTHER_SIGN = 128
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
-    """How products of bytes `x` and `w` are summed: `held_x` and `held_w` are what words are made of.
+    """How products of bytes `x` and `w` are summed: words of x are made of `held_x`.
 
     Bytes of x whose sign the instruction does not take are held with 128 added or subtracted, by which `shift` is how
     much larger what is held is. Words of two hold numbers without their zero points.
@@ -39,11 +39,6 @@ class DotProduct:
                 return self.w
             case ByteDots.ANY:
                 return self.x
-
-    @property
-    def held_w(self) -> Scalar:
-        """Elements of w in words."""
-        return I16 if self.in_pairs else self.w
 
     @property
     def in_pairs(self) -> bool:

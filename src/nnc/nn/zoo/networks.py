@@ -42,7 +42,6 @@ from nnc.nn.zoo.vgg import vgg16, vgg19
 from nnc.nn.zoo.vision_transformer import vit_b_16, vit_b_32, vit_h_14, vit_l_16
 
 IMAGENET = (224, 224, 3)
-PICTURE_AND_STEP = (Input((32, 32, 3)), Input((1,)))
 
 
 @dataclass(frozen=True, slots=True)
