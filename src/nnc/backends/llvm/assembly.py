@@ -17,8 +17,9 @@ from nnc.backends.llvm.run.runtime import NativeProgram, SingleLaunch, WorkerPoo
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel
-from nnc.codegen.frame.row import View
+from nnc.codegen.frame.row import KernelRow, View
 from nnc.codegen.frame.written import outline
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft, extent_of
 from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Relocation, Specs, Tensors
 from nnc.core.settings import SETTINGS
@@ -141,7 +142,8 @@ class LlvmKernel(CommandKernel):
         shaping = {size.place: size.pinned for size in sizes_in(shape)}
         memory = self.generator.workspace(self.target), self.generator.scratch(self.target)
         made = self.results, self.generator, self.workspace_bytes, self.words
-        return LlvmFormula(self, Exact(Renewal(shaping).of(shape)), renewing((sizes, *memory)), renewing(made))
+        exact = Exact(Renewal(shaping).of(shape))
+        return LlvmFormula(self.row, self.target, self.variant, exact, renewing((sizes, *memory)), renewing(made))
 
     def native(self) -> NativeKernel:
         """The code for contiguous operands, compiled at the first call."""
@@ -163,7 +165,9 @@ class LlvmFormula:
     Of numbers `memory` makes what the code reads and takes, and `made` what the kernel consists of.
     """
 
-    kernel: LlvmKernel
+    row: KernelRow
+    target: TargetDescription
+    variant: str
     shape: Exact
     memory: Callable[[Numbers], tuple[tuple[int, ...], int, int]]
     made: Callable[[Numbers], tuple[tuple[View, ...], Generator, int, tuple[int, ...]]]
@@ -171,9 +175,9 @@ class LlvmFormula:
 
     def at(self, renewal: Renewal, command: AnyCommand, inputs: Specs) -> LlvmKernel:
         """The kernel at other sizes; of code that is loaded, where it is."""
-        kernel, numbers = self.kernel, renewal.numbers
+        numbers = renewal.numbers
         results, generator, workspace, words = self.made(numbers)
-        made = (command, kernel.row, inputs, results, generator, kernel.target, workspace, kernel.variant, words)
+        made = (command, self.row, inputs, results, generator, self.target, workspace, self.variant, words)
         return LlvmKernel(*made, self._native(*self.memory(numbers)))
 
     def _native(self, sizes: tuple[int, ...], workspace: int, scratch: int) -> NativeKernel | None:

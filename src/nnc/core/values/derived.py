@@ -130,10 +130,11 @@ def _called(function: Function) -> Callable[[Any, Any], Known]:
 class Derivation:
     """Formulas in the making. After `close` its numbers are plain ones, for tables that kept some."""
 
-    __slots__ = ("_functions", "_places", "_steps", "closed", "sizes", "words")
+    __slots__ = ("_formulas", "_functions", "_places", "_steps", "closed", "sizes", "words")
 
     def __init__(self) -> None:
         self._functions: list[Function] = []
+        self._formulas: Formulas | None = None
         self.sizes = 0
         self.closed = False
         # The place of each number that the code reads, with the name of its type.
@@ -165,9 +166,15 @@ class Derivation:
         return first
 
     def close(self) -> Formulas:
-        """The formulas; nothing is computed after them."""
-        self.closed = True
-        return Formulas(self.sizes, tuple(self._steps), tuple(self._functions))
+        """The formulas; nothing is computed after them.
+
+        Of what a table kept, numbers stay for as long as it is there, and what they were computed by does not.
+        """
+        if self._formulas is None:
+            self.closed = True
+            self._formulas = Formulas(self.sizes, tuple(self._steps), tuple(self._functions))
+            self._steps, self._places, self._functions = [], {}, []
+        return self._formulas
 
     def place(self, number: Known | Derived) -> int:
         """Where a number is among those that are known."""

@@ -265,6 +265,8 @@ def _renewing_all(kind: Callable[[list[Any]], Any], values: list[Any]) -> Callab
     changing = [(place, made) for place, each in enumerate(values) if (made := _renewing(each)) is not None]
     if not changing:
         return None
+    for place, _ in changing:
+        values[place] = None
 
     def renewed(numbers: Numbers) -> Any:
         parts = values.copy()
