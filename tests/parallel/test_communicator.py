@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.parallel.conftest import Launched
 
+import nnc
 from nnc.errors import ArgumentError, ShapeError
 from nnc.parallel import world
 
@@ -40,6 +41,9 @@ def test_a_process_that_nobody_launched_is_a_world_of_one() -> None:
     ):  # fmt: skip
         assert np.array_equal(result, x)
         assert not np.shares_memory(result, x)
+    for given in ([1.0, 2.0], (1, 2), nnc.variable([1.0, 2.0])):
+        for operation in (ranks.allreduce, ranks.reduce_scatter, ranks.all_gather, ranks.broadcast, ranks.shift):
+            assert operation(given).tolist() == [1, 2]
     ranks.agree("anything", "text")
     ranks.barrier()
     assert ranks.any(asked=True)
@@ -51,6 +55,10 @@ def test_what_cannot_be_done_is_refused_before_anybody_waits() -> None:
         ranks.broadcast(np.ones(3), 1)
     with pytest.raises(ArgumentError, match="the mean of int64"):
         ranks.allreduce(np.ones(3, np.int64), "mean")
+    with pytest.raises(ArgumentError, match="an array of object; need numbers"):
+        ranks.all_gather([object()])  # type: ignore[list-item]
+    with pytest.raises(ShapeError, match="rows of different lengths"):
+        ranks.shift([[1], [1, 2]])
     with pytest.raises(ShapeError, match="an axis to join"):
         ranks.all_gather(np.array(1.0))
     with pytest.raises(ArgumentError):

@@ -36,6 +36,8 @@ G = TypeVar("G", "GroupAttrs", "RootAttrs", "ShiftAttrs")
 Outputs = Sequence[NDArray[Any]]
 
 REGISTRY = Registry("nnc.parallel")
+# Tensors below this travel together, which costs a copy; others alone.
+SMALL_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +97,22 @@ def _exchanged(attrs: GroupAttrs, specs: Specs) -> Specs:
 
 
 def _allreduce_kernel(attrs: ReductionAttrs, inputs: Arrays, outputs: Outputs) -> None:
-    """All tensors of one type as one array: a trip for many small ones."""
-    pairs = [(x, y) for x, y in zip(inputs, outputs, strict=True) if x is not None]
-    for kind in dict.fromkeys(x.dtype for x, _ in pairs):
-        chosen = [(x, y) for x, y in pairs if x.dtype == kind]
-        whole = np.concatenate([x.reshape(-1) for x, _ in chosen])
-        joined(attrs.group).allreduce_into(whole, attrs.operation)
+    """Large tensors in the memory of the outputs, small ones of one type as one array: a trip for many."""
+    ranks = joined(attrs.group)
+    for x, y in zip(inputs, outputs, strict=True):
+        np.copyto(y, x)  # type: ignore[arg-type]  # all inputs are there
+    small = [y for y in outputs if y.nbytes < SMALL_BYTES or not y.flags.c_contiguous]
+    for y in outputs:
+        if y.nbytes >= SMALL_BYTES and y.flags.c_contiguous:
+            ranks.allreduce_into(y, attrs.operation)
+    for kind in dict.fromkeys(y.dtype for y in small):
+        chosen = [y for y in small if y.dtype == kind]
+        whole = np.concatenate([y.reshape(-1) for y in chosen])
+        ranks.allreduce_into(whole, attrs.operation)
         begin = 0
-        for x, y in chosen:
-            y[...] = whole[begin : begin + x.size].reshape(x.shape)
-            begin += x.size
+        for y in chosen:
+            y[...] = whole[begin : begin + y.size].reshape(y.shape)
+            begin += y.size
 
 
 def _kernel(

@@ -26,9 +26,10 @@ from itertools import pairwise
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import checked
+from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError
 from nnc.parallel.places import mpi, rank_in
 
@@ -96,9 +97,9 @@ class Communicator:
         return Communicator(wire, name, self.timeout)
 
     @checked
-    def allreduce(self, array: Array, operation: Reduction = "sum") -> Array:
+    def allreduce(self, array: ArrayLike, operation: Reduction = "sum") -> Array:
         """y = x₀ + x₁ + …, in this order (or their mean, largest, smallest elements), on every rank."""
-        result = np.array(array, order="C")
+        result = np.array(_in_order(array))
         self.allreduce_into(result, operation)
         return result
 
@@ -127,9 +128,10 @@ class Communicator:
         self._trade(tag, dict.fromkeys(range(self.size), own), dict(enumerate(chunks)))
 
     @checked
-    def reduce_scatter(self, array: Array, operation: Reduction = "sum") -> Array:
+    def reduce_scatter(self, array: ArrayLike, operation: Reduction = "sum") -> Array:
         """Block `rank` of the sum of x[size · n, …]: y[n, …]."""
-        blocks = self._blocks("reduce_scatter", np.asarray(array, order="C"))
+        array = _in_order(array)
+        blocks = self._blocks("reduce_scatter", array)
         if self.size == 1:
             return np.array(blocks[0])
         tag = self._tag(RankOperation.REDUCE_SCATTER, array, operation)
@@ -138,9 +140,9 @@ class Communicator:
         return _reduced(parts, operation)
 
     @checked
-    def all_gather(self, array: Array) -> Array:
+    def all_gather(self, array: ArrayLike) -> Array:
         """x of all ranks one behind the other: y[size · n, …] of x[n, …]."""
-        array = np.asarray(array, order="C")
+        array = _in_order(array)
         if not array.ndim:
             raise ShapeError("all_gather", got="a scalar", need="an axis to join", fix="reshape it to (1,)")
         gathered = np.empty((self.size, *array.shape), array.dtype)
@@ -169,22 +171,23 @@ class Communicator:
         self._trade(tag, dict.fromkeys(range(self.size), mine), dict(enumerate(pieces)))
 
     @checked
-    def all_to_all(self, array: Array) -> Array:
+    def all_to_all(self, array: ArrayLike) -> Array:
         """Block j of x[size · n, …] goes to rank j, whose block i came from rank i."""
-        blocks = self._blocks("all_to_all", np.asarray(array, order="C"))
+        array = _in_order(array)
+        blocks = self._blocks("all_to_all", array)
         received = np.empty(blocks.shape, blocks.dtype)
         tag = self._tag(RankOperation.ALL_TO_ALL, array)
         self._trade(tag, dict(enumerate(blocks)), dict(enumerate(received)))
         return received.reshape(array.shape)
 
     @checked
-    def broadcast(self, array: Array, root: int = 0) -> Array:
+    def broadcast(self, array: ArrayLike, root: int = 0) -> Array:
         """x of rank `root`, on every rank; the others give an array of the same shape and type."""
         self._check_rank("broadcast", root)
-        result = np.array(array, order="C")
+        result = np.array(_in_order(array))
         if self.size == 1 or not result.size:
             return result
-        flat, tag = result.reshape(-1), self._tag(RankOperation.BROADCAST, array, root)
+        flat, tag = result.reshape(-1), self._tag(RankOperation.BROADCAST, result, root)
         first = self.rank == root
         if flat.nbytes <= WHOLE_BYTES:
             self._trade(tag, dict.fromkeys(range(self.size), flat) if first else {}, {} if first else {root: flat})
@@ -196,10 +199,10 @@ class Communicator:
         return result
 
     @checked
-    def reduce(self, array: Array, root: int = 0, operation: Reduction = "sum") -> Array:
+    def reduce(self, array: ArrayLike, root: int = 0, operation: Reduction = "sum") -> Array:
         """The sum over all ranks on rank `root`, and zeros on the others."""
         self._check_rank("reduce", root)
-        array = np.asarray(array, order="C")
+        array = _in_order(array)
         if self.size == 1:
             return np.array(array)
         tag, first = self._tag(RankOperation.REDUCE, array, operation, root), self.rank == root
@@ -208,9 +211,9 @@ class Communicator:
         return _reduced(parts, operation).reshape(array.shape) if first else np.zeros(array.shape, array.dtype)
 
     @checked
-    def shift(self, array: Array, by: int = 1) -> Array:
+    def shift(self, array: ArrayLike, by: int = 1) -> Array:
         """x of rank - `by`, in a ring; `-by` is the way back."""
-        array = np.asarray(array, order="C")
+        array = _in_order(array)
         received = np.empty(array.shape, array.dtype)
         tag = self._tag(RankOperation.SHIFT, array, by)
         self._trade(tag, {(self.rank + by) % self.size: array}, {(self.rank - by) % self.size: received})
@@ -284,7 +287,7 @@ class Communicator:
         with self._one_at_a_time:
             if self._broken:
                 fix = "end this launch and begin another from a checkpoint"
-                raise RanksError(self.name, got=f"{self._broken} before", need="ranks in one place", fix=fix)
+                raise RanksError(self.name, got=f"{self._broken}, before", need="ranks in one place", fix=fix)
             requests = [dict[int, Any](), dict[int, Any]()]
             try:
                 for rank in others:
@@ -296,7 +299,8 @@ class Communicator:
                 for part in requests:
                     self._wait(part, tag)
             except BaseException as error:
-                self._broken = f"{type(error).__name__} in {_name_of(tag)}"
+                told = f": {error.got}" if isinstance(error, RanksError) else ""
+                self._broken = f"{type(error).__name__} in {_name_of(tag)}{told}"
                 self._abandoned.append((requests, sends, receives))
                 raise
 
@@ -342,6 +346,14 @@ class Communicator:
         got = f"rank {self.rank} waiting {waited:.0f} s in {_name_of(tag)} for {_ranks([*requests])}"
         fix = "look for what that rank does, or raise `timeout`"
         raise RankTimeoutError(self.name, got=got, need="every rank to come", fix=fix)
+
+
+def _in_order(value: ArrayLike) -> Array:
+    """A list, an eager value or an array as one whose elements lie one behind the other."""
+    array = as_array(value)
+    if array.dtype.kind in "OUSMm":
+        raise ArgumentError("ranks", got=f"an array of {array.dtype}", need="numbers", fix="encode it as bytes (uint8)")
+    return np.asarray(array, order="C")
 
 
 def _bytes(array: Array) -> Array:

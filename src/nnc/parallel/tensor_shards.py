@@ -26,14 +26,12 @@ from nnc.ops.movement.fill import fill_like
 from nnc.ops.operand import T
 from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Specs
 from nnc.parallel.buckets import in_buckets
-from nnc.parallel.collectives import REGISTRY
+from nnc.parallel.collectives import REGISTRY, SMALL_BYTES
 from nnc.parallel.communicator import Communicator
 from nnc.parallel.mesh import RankGroup, joined
 
 # `Any`: elements of any type.
 Array = NDArray[Any]
-# Tensors below this travel together, which costs a copy; others alone.
-SMALL_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,8 @@ class BestCheckpoints(Callback):
 class LastCheckpoint(Callback):
     """A checkpoint after each epoch, after every so many `updates` where there are some, and however training ends.
 
+    Of a model in shards (`zero_stage`) there is none after an error, which others may not have had.
+
     `load_checkpoint` and `Batches.restore` go on from it, to the same bits as without the break.
     """
 
@@ -200,7 +202,9 @@ class LastCheckpoint(Callback):
         self._write(run)
 
     def on_train_end(self, run: Run) -> None:
-        if run.model.updates:
+        # Ranks save shards together, and one that failed is alone: the checkpoint before stays.
+        alone = _model(run).zero_stage and sys.exception() is not None
+        if run.model.updates and not alone:
             self._write(run)
 
     def _write(self, run: Run) -> None:
