@@ -11,6 +11,7 @@ import pytest
 from tests.export.compiled_c import Array, tool
 
 from nnc import export, nn
+from nnc.export.program_ports import Function
 
 
 def told(folder: Path, script: str) -> object:
@@ -41,6 +42,18 @@ def test_a_module_gives_our_results(model: nn.Model, target: str, tmp_path: Path
     script = f'import {{ load }} from "./net.mjs"; {run} console.log(JSON.stringify(Array.from(output)));'
     got = np.array(told(tmp_path, script), np.float32).reshape(4, 10)
     np.testing.assert_allclose(got, model.predict(X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", ["predict", "train"])
+def test_the_recorded_answers_are_met_and_others_are_not(model: nn.Model, function: Function, tmp_path: Path) -> None:
+    export.library(model, "net", target="wasm32", function=function, batch=4).write(tmp_path)
+    ran = subprocess.run([tool("node"), "check.mjs"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, "net: the recorded answers\n"), ran.stderr
+    script = (tmp_path / "check.mjs").read_text()
+    (tmp_path / "check.mjs").write_text(script.replace("16777216", "16000000"))
+    ran = subprocess.run([tool("node"), "check.mjs"], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "elements differ" in ran.stdout
 
 
 def test_weights_in_a_file_are_loaded_beside_the_module(model: nn.Model, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 c_library           all of it as files                  description   what it is made of, as numbers
 library_statements  commands in order, refusals         interface     headers
 program_ports       models and files, compiled          example       an example and a check in C
-archive             static libraries
+browser             modules of WebAssembly, pages       browser_check a check for node
+archive             static libraries                    shared_library  shared ones, by a linker
 """
 
 from nnc.export.c_library import CLibrary, library

@@ -10,11 +10,13 @@ Addresses are known before anything runs, so the ES module is a table of typed a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nnc.classes import dataclass
 from nnc.core.running.library_program import ObjectFile
+from nnc.export.browser_check import check_script
 from nnc.export.description import ALIGNMENT, Port
+from nnc.export.example import Array
 from nnc.export.interface import Interface
 from nnc.export.wasm_module import PAGE, STACK_BYTES, data_end, wasm_module
 
@@ -66,8 +68,8 @@ class MemoryMap:
         return cls(arena, state, weights, inputs, outputs, *pointers, end)
 
 
-def browser_files(library: Interface, code: ObjectFile) -> dict[str, bytes]:
-    """The module of WebAssembly, the ES module, its types and a page, by file name."""
+def browser_files(library: Interface, code: ObjectFile, answers: Mapping[str, Array] | None) -> dict[str, bytes]:
+    """The module of WebAssembly, the ES module, its types, a page and a check of recorded answers, by file name."""
     memory = MemoryMap.of(library, data_end(code.content) + STACK_BYTES)
     exports = [f"{library.name}_run", *([f"{library.name}_initial_state_address"] if library.state_bytes else [])]
     module = wasm_module(code.content, exports, -(-memory.end // PAGE))
@@ -75,6 +77,7 @@ def browser_files(library: Interface, code: ObjectFile) -> dict[str, bytes]:
         f"{library.name}.wasm": module,
         f"{library.name}.mjs": _script(library, memory).encode(),
         f"{library.name}.d.ts": _types(library).encode(),
+        "check.mjs": check_script(library, answers).encode(),
         "index.html": _PAGE.replace("NAME", library.name).encode(),
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
 from nnc.export.program_ports import Function, ProgramPorts, Source, ports_of
+from nnc.export.shared_library import linker_of, shared_library
 from nnc.symbolic.passes import QuantizationMode
 
 # What a C library has, or the object `support` of the archive.
@@ -84,6 +86,7 @@ def library(
     sizes: Mapping[str, int] | None = None,
     constants_inside: bool | None = None,
     pool: bool = False,
+    shared: bool = False,
 ) -> CLibrary:
     """The library of a model, of an ONNX file, of a compiled function, or of a program that was compiled for a target.
 
@@ -97,6 +100,7 @@ def library(
     weights in such a state, which may be that of "train".
 
     With a `pool` there is NAME_run_parallel, which hands chunks of work to workers of the caller's by a callback.
+    With `shared` there is a shared library too, by the target's C compiler or ld.lld where one is on this machine.
 
     BackendError lists every command without a kernel of the target, before anything is made.
     """
@@ -108,11 +112,17 @@ def library(
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
     if pool and backend.is_module:
         raise UsageError("library", got="a pool for WebAssembly", need="one worker there", fix="pool=False")
+    if shared:
+        linker_of(backend.facts)
     described = describe(name, ports, most_inside=_most_inside(constants_inside), pooled=pool)
     code = backend.library(described.program)
     check_undefined(code)
     answers = _answers(ports, described)
-    return _made(described, code, answers)
+    made = _made(described, code, answers)
+    if not shared:
+        return made
+    title, content = shared_library(name, code.program.content, code.target)
+    return replace(made, files={**made.files, title: content})
 
 
 def check_name(name: str) -> None:
@@ -213,7 +223,7 @@ def _files(
         "CMakeLists.txt": cmake_lists(interface).encode(),
     }
     if code.alone is not None:
-        files |= browser_files(interface, code.alone)
+        files |= browser_files(interface, code.alone, answers)
     if interface.of_file:
         files[f"{name}.weights"] = described.constant_content
     return files

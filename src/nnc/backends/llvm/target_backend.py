@@ -24,7 +24,7 @@ from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.platform import ObjectFormat
+from nnc.core.values.platform import ObjectFormat, TargetFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +39,11 @@ class TargetBackend:
     def is_module(self) -> bool:
         """Whether libraries are modules of WebAssembly."""
         return self.target.format is ObjectFormat.WASM
+
+    @property
+    def facts(self) -> TargetFacts:
+        """The processor that libraries are for."""
+        return self.target.facts
 
     def absence(self) -> str:
         """Why no library can be made: LLVM cannot be loaded."""
@@ -69,7 +74,7 @@ class TargetBackend:
         whole = linked(program, self.claims.target)
         target, own = self.target.description, whole.scratch.offset - aligned(program.arena.nbytes)
         return LibraryCode(
-            self.target.facts,
+            self.facts,
             object_file(write_program(whole, target), self.target),
             object_file(write_support(target), self.target),
             whole.arena_bytes,

@@ -36,6 +36,7 @@ Weights = Annotated[
     Literal["auto", "inside", "file"], typer.Option(help="Weights as constants, or in NAME.weights to be mapped.")
 ]
 Pool = Annotated[bool, typer.Option("--pool", help="A function too that workers of the caller's share.")]
+Shared = Annotated[bool, typer.Option("--shared", help="A shared library too, where a linker for the target is here.")]
 PREFIX = "model."
 
 
@@ -51,6 +52,7 @@ def build(
     quantize: Quantize = "none",
     weights: Weights = "auto",
     pool: Pool = False,
+    shared: Shared = False,
     json: AsJson = False,
 ) -> int:
     """Write a C library: archive, header, an example, a check of recorded answers, and its memory as numbers.
@@ -62,7 +64,7 @@ def build(
     title = name or _plain(Path(model).stem)
     if Path(model).suffix == ".onnx":
         loaded = load(Path(model), size, "")
-        made = library(loaded, title, target=target, constants_inside=inside, pool=pool)  # type: ignore[arg-type]  # has compiled_for
+        made = library(loaded, title, target=target, constants_inside=inside, pool=pool, shared=shared)  # type: ignore[arg-type]  # has compiled_for
     else:
         zoo = _network(model, network_name)
         made = library(
@@ -74,6 +76,7 @@ def build(
             quantize=mode,
             constants_inside=inside,
             pool=pool,
+            shared=shared,
         )
     made.write(folder)
     if json:

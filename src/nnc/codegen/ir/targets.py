@@ -36,8 +36,9 @@ class LibraryTarget:
     def facts(self) -> TargetFacts:
         """What the files of a library tell of it."""
         seen = self.description
+        shares = self.relocation == "pic" and self.format is not ObjectFormat.WASM
         return TargetFacts(
-            self.name, seen.triple, seen.processor, seen.features, self.format, self.compiler, self.flags
+            self.name, seen.triple, seen.processor, seen.features, self.format, self.compiler, self.flags, shares
         )
 
 

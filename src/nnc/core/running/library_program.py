@@ -132,5 +132,9 @@ class LibraryBackend(Protocol):
     def is_module(self) -> bool:
         """Whether they are modules of WebAssembly, which need no linker."""
 
+    @property
+    def facts(self) -> TargetFacts:
+        """The processor that they are for."""
+
     def library(self, program: LibraryProgram) -> LibraryCode:
         """Object code for a program all of whose calls are this backend's."""

@@ -18,7 +18,10 @@ class ObjectFormat(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """A processor that libraries are made for, in LLVM's words, and the C compiler that links them."""
+    """A processor that libraries are made for, in LLVM's words, and the C compiler that links them.
+
+    `shares` says whether its programs load shared libraries.
+    """
 
     name: str
     triple: str
@@ -27,3 +30,4 @@ class TargetFacts:
     format: ObjectFormat
     compiler: str
     flags: str
+    shares: bool = False
