@@ -4,6 +4,7 @@ c_library           all of it as files                  description   what it is
 library_statements  commands in order, refusals         interface     headers
 program_ports       models and files, compiled          example       an example and a check in C
 browser             modules of WebAssembly, pages       browser_check a check for node
+library_sizes       programs of several sizes as one
 archive             static libraries                    shared_library  shared ones, by a linker
 """
 

@@ -21,7 +21,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
-from nnc.core.values.platform import ObjectFormat, TargetFacts
+from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
 from nnc.dynamic.tree import Tree
 from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
@@ -29,8 +29,10 @@ from nnc.export.browser import browser_files
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
-from nnc.export.program_ports import Function, ProgramPorts, Source, ports_of
+from nnc.export.library_sizes import Size, check_alike, open_shapes, opened_sizes, with_shared_constants
+from nnc.export.program_ports import ExportableModel, Function, ProgramPorts, Source, ports_of
 from nnc.export.shared_library import linker_of, shared_library
+from nnc.nn import Model
 from nnc.symbolic.passes import QuantizationMode
 
 # What a C library has, or the object `support` of the archive.
@@ -81,9 +83,9 @@ def library(
     target: str = "native",
     function: Function = "predict",
     example: Sequence[Tree] = (),
-    batch: int = 1,
+    batch: Size = 1,
     quantize: QuantizationMode | None = None,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Mapping[str, Size] | None = None,
     constants_inside: bool | None = None,
     pool: bool = False,
     shared: bool = False,
@@ -92,8 +94,9 @@ def library(
 
     `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. A model predicts
     `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
-    dimensions; `example` are arguments of a function, or specs of them. Constants are in the library, or in
-    NAME.weights; by their size if that is not said.
+    dimensions. Either may be several, of one dimension, from which callers choose in each run: `batch=range(1, 9)`.
+    `example` are arguments of a function, or specs of them. Constants are in the library, or in NAME.weights; by their
+    size if that is not said.
 
     The `function` "train" is one update: weights, optimizer state and counts are in a memory that lasts, of
     NAME_STATE_BYTES, which `NAME_initial_state` is the beginning of; the rate is an input. "apply" predicts by the
@@ -105,24 +108,39 @@ def library(
     BackendError lists every command without a kernel of the target, before anything is made.
     """
     check_name(name)
-    ports = ports_of(source, TARGET + target, function, example, batch, quantize, sizes or {})
-    backend = DISPATCHER.backend(ports.compiled.planned.backend)
+    open_size, chosen = opened_sizes(batch, sizes or {})
+    if open_size is not None and not isinstance(source, Model | ExportableModel):
+        got = f"open sizes of {type(source).__name__}"
+        raise UsageError("library", got=got, need="a model or an ONNX file", fix="a library for each size")
+    ports = [ports_of(source, TARGET + target, function, example, row.batch, quantize, row.sizes) for row in chosen]
+    backend = DISPATCHER.backend(ports[0].compiled.planned.backend)
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
     if pool and backend.is_module:
         raise UsageError("library", got="a pool for WebAssembly", need="one worker there", fix="pool=False")
+    if open_size and backend.is_module:
+        raise UsageError("library", got="open sizes for WebAssembly", need="one size there", fix="a library for each")
     if shared:
         linker_of(backend.facts)
-    described = describe(name, ports, most_inside=_most_inside(constants_inside), pooled=pool)
-    code = backend.library(described.program)
+    described = _described(name, ports, _most_inside(constants_inside), pool)
+    code = backend.library([entry.program for entry in described], open_size)
     check_undefined(code)
-    answers = _answers(ports, described)
-    made = _made(described, code, answers)
+    answers = _answers(ports[-1], described[-1])
+    made = _made(described, code, answers, open_size)
     if not shared:
         return made
     title, content = shared_library(name, code.program.content, code.target)
     return replace(made, files={**made.files, title: content})
+
+
+def _described(name: str, ports: Sequence[ProgramPorts], most_inside: int, pooled: bool) -> list[Described]:
+    """What each program is; those of several sizes share constants."""
+    if len(ports) == 1:
+        return [describe(name, ports[0], most_inside=most_inside, pooled=pooled)]
+    described = [describe(name, asked, most_inside=most_inside, pooled=pooled) for asked in ports]
+    check_alike(described)
+    return with_shared_constants(described, most_inside)
 
 
 def check_name(name: str) -> None:
@@ -170,9 +188,14 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | No
     return compiled.exclusively(run)
 
 
-def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] | None) -> CLibrary:
-    """All files as bytes."""
+def _made(
+    every: Sequence[Described], code: LibraryCode, answers: Mapping[str, Array] | None, open_size: OpenSize | None
+) -> CLibrary:
+    """All files as bytes; ports and the arena are those of the largest size."""
+    described = every[-1]
     program, interface = described.program, _interface(described, code)
+    if open_size is not None:
+        interface = replace(interface, open_size=open_size, shapes=open_shapes(open_size, every))
     return CLibrary(
         program.name,
         code.target,
@@ -180,7 +203,7 @@ def _made(described: Described, code: LibraryCode, answers: Mapping[str, Array] 
         described.inputs,
         described.outputs,
         code.arena_bytes,
-        program.arena.nbytes,
+        max(entry.program.arena.nbytes for entry in every),
         described.state,
         interface.state_bytes,
         program.constant_bytes,
@@ -258,11 +281,20 @@ def _facts(interface: Interface, described: Described, code: LibraryCode) -> str
             "stack": code.program.stack_bytes,
         },
         "kernels": code.kernels,
+        **_open_facts(interface, code),
         "arena": [_row(row) for row in described.arena],
         "state": [_row(row) for row in described.state],
         "constants": [_row(row) for row in described.constants],
     }
     return json.dumps(facts, indent=1) + "\n"
+
+
+def _open_facts(interface: Interface, code: LibraryCode) -> dict[str, object]:
+    """The bytes of the arena at each open size."""
+    if interface.open_size is None:
+        return {}
+    arenas = {str(size): nbytes for size, nbytes in zip(interface.open_size.sizes, code.arenas, strict=True)}
+    return {"open": {"name": interface.open_size.name, "arena": arenas}}
 
 
 def _port(port: Port) -> dict[str, object]:

@@ -73,7 +73,7 @@ def _start(library: Interface) -> str:
 
 def _run(library: Interface) -> str:
     first = "arena, state" if library.state_bytes else "arena"
-    return f"""    int error = {library.name}_run({first}, &inputs, &outputs);
+    return f"""    int error = {library.name}_run({first}, &inputs, &outputs{library.largest});
     if (error) {{
         fprintf(stderr, "{library.name}_run: error %d\\n", error);
         return 1;
@@ -148,8 +148,8 @@ def check(library: Interface, answers: Mapping[str, Array] | None) -> str:
 
 
 def _refused(library: Interface) -> str:
-    first = "arena, state" if library.state_bytes else "arena"
-    return f"    wrong += {library.name}_run({first}, &inputs, &outputs) == 0; /* these elements are an error */"
+    given = ("arena, state" if library.state_bytes else "arena") + f", &inputs, &outputs{library.largest}"
+    return f"    wrong += {library.name}_run({given}) == 0; /* these elements are an error */"
 
 
 def _literal(value: np.generic) -> str:

@@ -5,12 +5,13 @@ Freestanding headers of C11 alone; names begin with that of the library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from nnc.classes import dataclass
-from nnc.codegen.program.entry import ErrorCode
+from nnc.codegen.program.function import ErrorCode
 from nnc.core.values.dtype import DType
-from nnc.core.values.platform import TargetFacts
+from nnc.core.values.platform import OpenSize, TargetFacts
 from nnc.export.description import ALIGNMENT, Port
 
 # Elements of a port in C; floats of 16 bits are their bits.
@@ -26,6 +27,7 @@ MEANINGS = {
     ErrorCode.OVERLAP: "an input or output lies over the arena or over another output",
     ErrorCode.INDEX: "an index is outside its axis",
     ErrorCode.ENDLESS: "a loop goes on beyond its bound",
+    ErrorCode.SIZE: "a size that there is no program for",
 }
 
 
@@ -43,6 +45,8 @@ class Interface:
     of_file: bool
     stack_bytes: int
     worker_bytes: int | None
+    open_size: OpenSize | None = None
+    shapes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -53,12 +57,13 @@ class Interface:
     def parameters(self) -> str:
         """The parameters of the function that runs the program."""
         state = "void *state, " if self.state_bytes else ""
-        return f"void *arena, {state}const {self.name}_inputs *inputs, {self.name}_outputs *outputs"
+        size = f", size_t {self.open_size.name}" if self.open_size else ""
+        return f"void *arena, {state}const {self.name}_inputs *inputs, {self.name}_outputs *outputs{size}"
 
     @property
-    def arguments(self) -> str:
-        """The same parameters as a caller hands them on."""
-        return "arena, state, inputs, outputs" if self.state_bytes else "arena, inputs, outputs"
+    def largest(self) -> str:
+        """What an example gives behind the ports: the largest size, if there is an open one."""
+        return f", {self.open_size.sizes[-1]}" if self.open_size else ""
 
 
 def c_type(dtype: DType) -> str:
@@ -75,8 +80,9 @@ def header(library: Interface) -> str:
     texts = {
         "CODES": codes,
         "SIZES": _sizes(library),
-        "INPUTS": weights + _fields(library.inputs, "const "),
-        "OUTPUTS": _fields(library.outputs, ""),
+        "INPUTS": weights + _fields(library, library.inputs, "const "),
+        "OUTPUTS": _fields(library, library.outputs, ""),
+        "OPEN": _open(library),
         "POOL": "" if library.worker_bytes is None else _POOL,
         "INITIAL": _INITIAL if library.state_bytes else "",
         "PARAMETERS": library.parameters,
@@ -120,7 +126,7 @@ extern "C" {
 @SIZES@
 
 @CODES@
-
+@OPEN@
 typedef struct {
 @INPUTS@} @NAME@_inputs;
 
@@ -154,8 +160,26 @@ def _sizes(library: Interface) -> str:
     return "\n".join(f"#define {library.prefix}_{word} ((size_t){number})" for word, number in numbers.items())
 
 
-def _fields(ports: Sequence[Port], qualifier: str) -> str:
-    rows = [f"    {qualifier}{c_type(port.spec.dtype)} *{port.name}; /* {port.spec} */\n" for port in ports]
+def _open(library: Interface) -> str:
+    """Which sizes there are, and the bytes that are enough for them all."""
+    if library.open_size is None:
+        return ""
+    name, sizes = library.open_size.name, library.open_size.sizes
+    listed = f"{sizes[0]} to {sizes[-1]}"
+    if sizes != tuple(range(sizes[0], sizes[-1] + 1)):
+        listed = ", ".join(map(str, sizes))
+    prefix = f"#define {library.prefix}_{name.upper()}"
+    told = (
+        f"/* {name} is one of {listed}, else the result is {library.prefix}_SIZE; bytes above are enough for each. */"
+    )
+    return f"\n{told}\n{prefix}_LEAST ((size_t){sizes[0]})\n{prefix}_MOST ((size_t){sizes[-1]})\n"
+
+
+def _fields(library: Interface, ports: Sequence[Port], qualifier: str) -> str:
+    rows = [
+        f"    {qualifier}{c_type(port.spec.dtype)} *{port.name}; /* {library.shapes.get(port.name, port.spec)} */\n"
+        for port in ports
+    ]
     return "".join(rows) or "    char unused;\n"
 
 
@@ -173,6 +197,8 @@ def cpp_header(library: Interface) -> str:
         if library.state_bytes
         else ""
     )
+    size = library.open_size.name if library.open_size else ""
+    parameter, given = (f", std::size_t {size}", f", {size}") if size else ("", "")
     return f"""// {name} for C++11 and newer: the memory of one instance, and its run.
 #ifndef {prefix}_HPP
 #define {prefix}_HPP
@@ -182,8 +208,8 @@ namespace {name} {{
 class program {{
 public:
 {rows}
-{start}    int run(const {name}_inputs &inputs, {name}_outputs &outputs) noexcept {{
-        return {name}_run(arena{first}, &inputs, &outputs);
+{start}    int run(const {name}_inputs &inputs, {name}_outputs &outputs{parameter}) noexcept {{
+        return {name}_run(arena{first}, &inputs, &outputs{given});
     }}
 {state}private:
     alignas({ALIGNMENT}) unsigned char arena[{library.arena_bytes}];

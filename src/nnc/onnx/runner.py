@@ -253,7 +253,7 @@ class OnnxModel:
         """
         twin = copy(self)
         twin.backend = backend
-        program = twin._program(twin.placeholders(**sizes), values=False)
+        program = twin._program(twin._known_by_value(sizes), values=False)
         if isinstance(program, OnnxStages) or program.compiled is None:
             raise UsageError("library", got="a model whose sizes depend on data", need="one program for given sizes")
         outputs: dict[str, Symbol] = {}
@@ -263,11 +263,14 @@ class OnnxModel:
             outputs[name] = value.symbol
         return program.compiled, dict(program.inputs), outputs
 
+    def _known_by_value(self, sizes: Mapping[str, int]) -> dict[str, Array]:
+        """Placeholders of these open dimensions, of which inputs without axes that have a size are known."""
+        placeholders = self.placeholders(**sizes)
+        self.by_value |= {name for name, entry in placeholders.items() if name in sizes and not entry.shape}
+        return placeholders
+
     def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram]:
-        self.by_value |= {
-            name for name, placeholder in self.placeholders(**sizes).items() if name in sizes and not placeholder.shape
-        }
-        programs, _ = self.planned(self.placeholders(**sizes))
+        programs, _ = self.planned(self._known_by_value(sizes))
         if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
         return programs

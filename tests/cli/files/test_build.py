@@ -25,3 +25,13 @@ def test_what_is_no_model_is_one_line_of_an_error(tmp_path: Path, capsys: pytest
     assert "a .onnx or .safetensors file, or one of" in capsys.readouterr().err
     assert main(["build", "digits", "--target", "z80", "--output", str(tmp_path / "none")]) == 2
     assert not (tmp_path / "none").exists()
+
+
+def test_a_network_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["build", "digits", "--size", "batch=1,4", "--output", str(tmp_path), "--json"]) == 0
+    facts = json.loads((tmp_path / "digits.json").read_text())
+    assert list(facts["open"]["arena"]) == ["1", "4"]
+    assert facts["bytes"]["arena"] == max(facts["open"]["arena"].values())
+    assert main(["build", "digits", "--size", "n=1..4", "--output", str(tmp_path / "none")]) == 2
+    assert "--size batch=1..8" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

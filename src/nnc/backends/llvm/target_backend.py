@@ -18,13 +18,13 @@ from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import aligned
 from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
-from nnc.codegen.program.entry import write_program
 from nnc.codegen.program.support import write_support
+from nnc.codegen.program.whole import distinct_kernels, write_program
 from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.platform import ObjectFormat, TargetFacts
+from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,18 +69,22 @@ class TargetBackend:
         """The commands one after another, by the backends of this processor."""
         return one_by_one(calls)
 
-    def library(self, program: LibraryProgram) -> LibraryCode:
-        """Object code for a program all of whose calls are this backend's."""
-        whole = linked(program, self.claims.target)
-        target, own = self.target.description, whole.scratch.offset - aligned(program.arena.nbytes)
+    def library(self, programs: Sequence[LibraryProgram], open_size: OpenSize | None = None) -> LibraryCode:
+        """Object code for programs all of whose calls are this backend's: one, or one for each open size."""
+        whole = [linked(program, self.claims.target) for program in programs]
+        target, largest = self.target.description, max(whole, key=lambda entry: entry.arena_bytes)
+        plan = programs[whole.index(largest)].arena.nbytes
         return LibraryCode(
             self.facts,
-            object_file(write_program(whole, target), self.target),
+            object_file(write_program(whole, target, open_size), self.target),
             object_file(write_support(target), self.target),
-            whole.arena_bytes,
-            {"kernels": own, "scratch": whole.arena_bytes - whole.scratch.offset},
-            len(whole.kernels),
-            object_file(write_program(whole, target, alone=True), self.target) if self.is_module else None,
+            tuple(entry.arena_bytes for entry in whole),
+            {
+                "kernels": largest.scratch.offset - aligned(plan),
+                "scratch": largest.arena_bytes - largest.scratch.offset,
+            },
+            len(distinct_kernels(whole)),
+            object_file(write_program(whole, target, open_size, alone=True), self.target) if self.is_module else None,
         )
 
 

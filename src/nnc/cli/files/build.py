@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from nnc.cli.files.onnx_model import Sizes, load
+from nnc.cli.files.onnx_model import load
+from nnc.cli.files.size_ranges import is_range, size_range
 from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.values.serialize import load_tensors
@@ -25,6 +27,10 @@ Folder = Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the
 Name = Annotated[str, typer.Option(help="What functions and files begin with; that of the model if left out.")]
 NetworkName = Annotated[str, typer.Option("--network", help="Whose tensors a .safetensors file has.")]
 Batch = Annotated[int, typer.Option(min=1, help="Examples of a run, for networks.")]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="NAME=N", help="The size of an open dimension, or sizes of one: NAME=1..8."),
+]
 Quantize = Annotated[
     Literal["none", "weights", "dynamic"], typer.Option(help="Weights in 8 bits, or activations too, for networks.")
 ]
@@ -58,21 +64,23 @@ def build(
     """Write a C library: archive, header, an example, a check of recorded answers, and its memory as numbers.
 
     nnc build digits --target aarch64 --output build
+    nnc build model.onnx --size batch=1..8 --target x86-64-v3 --output build
     """
     mode = None if quantize == "none" else quantize
     inside = None if weights == "auto" else weights == "inside"
     title = name or _plain(Path(model).stem)
+    opened = dict(size_range("build", text) for text in size or () if is_range(text))
     if Path(model).suffix == ".onnx":
-        loaded = load(Path(model), size, "")
-        made = library(loaded, title, target=target, constants_inside=inside, pool=pool, shared=shared)  # type: ignore[arg-type]  # has compiled_for
+        loaded = load(Path(model), [text for text in size or () if not is_range(text)], "")
+        made = library(loaded, title, target=target, sizes=opened, constants_inside=inside, pool=pool, shared=shared)  # type: ignore[arg-type]  # has compiled_for
     else:
-        zoo = _network(model, network_name)
+        zoo, batches = _network(model, network_name), _batches(size or (), batch, opened)
         made = library(
             zoo,
             title,
             target=target,
             function=function,
-            batch=batch,
+            batch=batches,
             quantize=mode,
             constants_inside=inside,
             pool=pool,
@@ -88,6 +96,15 @@ def build(
         add_row(rows, f"{number:,}", what)
     output().print(rows)
     return 0
+
+
+def _batches(size: Sequence[str], batch: int, opened: Mapping[str, Sequence[int]]) -> int | Sequence[int]:
+    """The batch of a network, or those of `--size batch=1..8`; UsageError for other sizes."""
+    if not size:
+        return batch
+    if set(opened) != {"batch"} or len(size) > 1:
+        raise UsageError("build", got=" ".join(size), need="--size batch=1..8 or --batch 8 for a network")
+    return opened["batch"]
 
 
 def _facts(made: CLibrary) -> dict[str, Json]:

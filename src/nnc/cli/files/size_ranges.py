@@ -14,7 +14,7 @@ MOST_RUNS = 10_000
 
 def combinations(option: str, texts: Sequence[str]) -> Iterator[dict[str, int]]:
     """Each size of a dimension with each of the others."""
-    ranges, runs = [_range(option, text) for text in texts], 1
+    ranges, runs = [size_range(option, text) for text in texts], 1
     for _, values in ranges:
         runs *= len(values)
     if runs > MOST_RUNS:
@@ -34,7 +34,7 @@ def is_range(text: str) -> bool:
     return "," in value or ".." in value
 
 
-def _range(option: str, text: str) -> tuple[str, Sequence[int]]:
+def size_range(option: str, text: str) -> tuple[str, Sequence[int]]:
     """NAME and the sizes of `1,8` or `32..320:32`."""
     name, value = named(option, text)
     first, dots, rest = value.partition("..")

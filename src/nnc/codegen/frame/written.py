@@ -71,10 +71,17 @@ def outline(generator: Generator, target: TargetDescription) -> tuple[Generator,
 
 def write(generator: Generator, target: TargetDescription, name: str) -> tuple[str, WrittenKernel]:
     """The text of all functions, whose names begin with `name`."""
-    module, derivation = Module(target), Derivation()
-    phases = opened(generator, derivation.read, target).emit(module, name)
+    module = Module(target)
+    written = write_into(module, generator, name)
+    return str(module), written
+
+
+def write_into(module: Module, generator: Generator, name: str) -> WrittenKernel:
+    """The same as functions of a module."""
+    derivation = Derivation()
+    phases = opened(generator, derivation.read, module.target).emit(module, name)
     place = derivation.place
     written = tuple(
         WrittenPhase(phase.symbol, place(phase.items), place(phase.cost), place(phase.first)) for phase in phases
     )
-    return str(module), WrittenKernel(derivation.close(), tuple(derivation.words), written)
+    return WrittenKernel(derivation.close(), tuple(derivation.words), written)

@@ -1,4 +1,4 @@
-"""The function of C that runs a program, and the text of all its kernels.
+"""The function of C that runs a program: checks, copies in, statements, copies out.
 
     int NAME_run(void *arena, [void *state,] const NAME_inputs *inputs, NAME_outputs *outputs)
 
@@ -9,29 +9,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from enum import IntEnum
 from typing import assert_never
 
 from nnc.codegen.frame.kernel import ALIGNMENT, Phase
 from nnc.codegen.ir.builder import (
     ADDRESS,
     BOOL,
-    I32,
     I64,
     INDEX,
     POINTER,
     U8,
-    Builder,
     LocalVariable,
     Module,
     Scalar,
     Type,
     Value,
 )
-from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.narrow import with_own_arithmetic
-from nnc.codegen.program.pool_calls import PoolCalls, write_tasks
+from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction, leaving
+from nnc.codegen.program.pool_calls import PoolCalls
+from nnc.codegen.program.shared_kernels import ProgramKernel
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
@@ -45,121 +41,26 @@ from nnc.codegen.program.statements import (
     Turn,
     WholeProgram,
 )
-from nnc.codegen.program.support import support_functions
 
-# In front of the addresses of a kernel is that of the words that it reads; here they are in its code.
+# In front of the addresses of a kernel is that of the words that it reads, if it reads any.
 HEAD_BYTES = 8
 WORD_BYTES = 8
-INT = Type(I32)
 # A phase that one worker finishes in fewer nanoseconds is not worth handing to a pool.
 WORTH_SHARING = 4000.0
 
 
-class ErrorCode(IntEnum):
-    """What a run gives back."""
-
-    NONE = 0
-    NULL = 1
-    MISALIGNED = 2
-    ARENA_TOO_SMALL = 3
-    OVERLAP = 4
-    INDEX = 5
-    ENDLESS = 6
-
-
-def write_program(program: WholeProgram, target: TargetDescription, *, alone: bool = False) -> str:
-    """The text of the program: kernels, constants, and the functions that a header declares.
-
-    One that is `alone` has what others find in a C library itself, and says where its first state is.
-    """
-    module = Module(target)
-    phases = []
-    for number, generator in enumerate(program.kernels):
-        own, name = Module(target), f"{program.name}_kernel_{number}"
-        phases.append(generator.emit(own, name))
-        module.absorb(own, name)
-    if program.constants is not None and program.constant_bytes:
-        module.define(_constant(f"{program.name}_constants", "internal constant", program.constants))
-    if program.state:
-        module.define(_constant(f"{program.name}_initial_state", "constant", program.state))
-    entry = _Entry(module, program, phases)
-    entry.emit()
-    if program.pooled:
-        write_tasks(module, program.name)
-        _Alone(module, program).emit()
-    _Checked(module, program).emit()
-    if alone:
-        _alone(module, program)
-    text = str(module)
-    has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
-    return text if has_wide else with_own_arithmetic(text)
-
-
-def _alone(module: Module, program: WholeProgram) -> None:
-    for function in support_functions(module.target):
-        module.append(function)
-    if program.state:
-        b = Builder(module, f"{program.name}_initial_state_address", (), "ptr")
-        b.finish(Value(f"@{program.name}_initial_state", ADDRESS, b))
-
-
-def _constant(name: str, kind: str, content: bytes) -> str:
-    escaped = "\\" + content.hex("\\")
-    return f'@{name} = {kind} [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'
-
-
-class _Function:
-    """A function of C: its parameters, and returns with a code where something is wrong."""
-
-    def __init__(
-        self,
-        module: Module,
-        program: WholeProgram,
-        name: str,
-        first: Sequence[tuple[str, Type]] = (),
-        last: Sequence[str] = (),
-    ) -> None:
-        self.program = program
-        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs", *last]
-        self.b = Builder(module, name, [*first, *((text, ADDRESS) for text in names)], INT.scalar.register)
-        self.given = dict(zip(names, self.b.arguments[len(first) :], strict=True))
-
-    @property
-    def of_file(self) -> bool:
-        """Whether the first member of the inputs is where constants are."""
-        return self.program.constants is None and self.program.constant_bytes > 0
-
-    def null(self) -> Value:
-        """No address."""
-        return Value("null", ADDRESS, self.b)
-
-    def number(self, pointer: Value) -> Value:
-        """An address as a number."""
-        return self.b.emit(INDEX, f"ptrtoint ptr {pointer.text} to i64")
-
-    def refuse_null(self, pointer: Value) -> None:
-        """NULL for no address."""
-        self.refuse(self.b.emit(Type(BOOL), f"icmp eq ptr {pointer.text}, null"), ErrorCode.NULL)
-
-    def refuse(self, condition: Value, code: ErrorCode) -> None:
-        """Return with a code where the condition holds."""
-        with _leaving(self.b, condition):
-            self.b.line(f"ret i32 {int(code)}")
-
-
-class _Entry(_Function):
+class RunFunction(ProgramFunction):
     """Writes the function that runs the statements in order."""
 
-    def __init__(self, module: Module, program: WholeProgram, phases: Sequence[tuple[Phase, ...]]) -> None:
+    def __init__(self, module: Module, program: WholeProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
         pooled = program.pooled
         last = ("pool",) if pooled else ()
         super().__init__(module, program, f"{program.name}_run{'_parallel' if pooled else ''}", last=last)
-        self.pool = PoolCalls(self.b, program.name, self.given.pop("pool")) if pooled else None
-        self.phases = phases
+        self.pool = PoolCalls(self.b, shared, self.given.pop("pool")) if pooled else None
+        self.shared, self.kernels, self.words = shared, kernels, dict[tuple[int, ...], Value]()
         most = max((len(run.places) + len(run.numbers) for run in runs_in(program.statements)), default=0)
         # Numbers are words behind as many words as there are addresses, which on 32 bits are half as long.
         self.table = self.b.offset(self.b.reserve(HEAD_BYTES + WORD_BYTES * most), HEAD_BYTES, U8)
-        self.b.store(self.null(), self.b.offset(self.table, -1, POINTER), 0)
         self.pointers: list[LocalVariable] = []
         self.constants = self.null()
 
@@ -179,7 +80,7 @@ class _Entry(_Function):
         if of_file:
             self.constants = self._checked(b.load(inputs, 0, ADDRESS), ALIGNMENT)
         elif program.constant_bytes:
-            self.constants = Value(f"@{program.name}_constants", ADDRESS, b)
+            self.constants = Value(f"@{self.shared}_constants", ADDRESS, b)
         given = [self._port(inputs, place + of_file, port) for place, port in enumerate(program.inputs)]
         wanted = [self._port(outputs, place, port) for place, port in enumerate(program.outputs)]
         self.pointers = [b.variable(self.given["arena"]) for _ in range(program.pointers)]
@@ -260,8 +161,10 @@ class _Entry(_Function):
             b.store(self._address(place), self.table, position)
         for position, number in enumerate(run.numbers, len(run.places)):
             b.store(b.constant(number), b.offset(self.table, position, I64), 0)
-        scratch = self._address(self.program.scratch)
-        for phase, count, step in merged(self.phases[run.kernel]):
+        kernel, scratch = self.kernels[run.kernel], self._address(self.program.scratch)
+        if kernel.words:
+            b.store(self._words(kernel.words), b.offset(self.table, -1, POINTER), 0)
+        for phase, count, step in merged(kernel.phases):
             with b.loop(0, count) as turn:
                 first = turn * step + phase.first
                 if self.pool is not None and phase.items > 1 and phase.cost >= WORTH_SHARING:
@@ -270,6 +173,15 @@ class _Entry(_Function):
                 end = first + phase.items
                 text = f"ptr {self.table.text}, i64 {first.text}, i64 {end.text}, ptr {scratch.text}"
                 b.line(f"call void @{phase.symbol}({text})")
+
+    def _words(self, words: tuple[int, ...]) -> Value:
+        """Where the words that a kernel reads are, among the constants."""
+        if words not in self.words:
+            name = f"{self.program.name}_words_{len(self.words)}"
+            body = ", ".join(f"i64 {word}" for word in words)
+            self.b.module.define(f"@{name} = internal constant [{len(words)} x i64] [{body}], align {WORD_BYTES}")
+            self.words[words] = Value(f"@{name}", ADDRESS, self.b)
+        return self.words[words]
 
     def _turn(self, turn: Turn) -> None:
         b, repeated = self.b, len(turn.views) - turn.once
@@ -313,7 +225,7 @@ class _Entry(_Function):
         index = b.cast(b.load(self._address(place), 0, Type(kind)), I64) + selection.offset
         end = b.label()
         for number, branch in sorted(selection.branches.items()):
-            with _leaving(b, b.compare("==", index, number)):
+            with leaving(b, b.compare("==", index, number)):
                 self._all(branch)
                 b.jump(end)
         if selection.otherwise is None:
@@ -322,71 +234,6 @@ class _Entry(_Function):
             self._all(selection.otherwise)
             b.jump(end)
         b.open(end)
-
-
-class _Alone(_Function):
-    """Writes the function that runs a pooled program on its caller alone."""
-
-    def __init__(self, module: Module, program: WholeProgram) -> None:
-        super().__init__(module, program, f"{program.name}_run")
-
-    def emit(self) -> None:
-        """The same without a pool."""
-        names = ", ".join(f"ptr {value.text}" for value in self.given.values())
-        self.b.finish(self.b.emit(INT, f"call i32 @{self.program.name}_run_parallel({names}, ptr null)"))
-
-
-class _Checked(_Function):
-    """Writes the function for callers that are not trusted, who say how large the arena is.
-
-    Outputs that lie over the arena, the state, constants or each other are refused: inputs are read before all.
-    """
-
-    def __init__(self, module: Module, program: WholeProgram) -> None:
-        self.size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
-        super().__init__(module, program, f"{program.name}_run_checked", [("arena_bytes", self.size)])
-
-    def emit(self) -> None:
-        """Check, then run."""
-        b, program = self.b, self.program
-        nbytes = b.arguments[0]
-        wide = nbytes if self.size == INDEX else b.emit(INDEX, f"zext i32 {nbytes.text} to i64")
-        self.refuse(b.emit(Type(BOOL), f"icmp ult i64 {wide.text}, {program.arena_bytes}"), ErrorCode.ARENA_TOO_SMALL)
-        for value in self.given.values():
-            self.refuse_null(value)
-        memory = [(self.number(self.given["arena"]), program.arena_bytes)]
-        if program.state_bytes:
-            memory.append((self.number(self.given["state"]), program.state_bytes))
-            self._refuse_overlap(*memory)
-        inputs = [self._span(self.given["inputs"], n + self.of_file, p.nbytes) for n, p in enumerate(program.inputs)]
-        outputs = [self._span(self.given["outputs"], n, port.nbytes) for n, port in enumerate(program.outputs)]
-        weights = [self._span(self.given["inputs"], 0, program.constant_bytes)] if self.of_file else []
-        for given in (*weights, *inputs):
-            for span in memory:
-                self._refuse_overlap(given, span)
-        for place, wanted in enumerate(outputs):
-            for span in (*memory, *weights, *outputs[:place]):
-                self._refuse_overlap(wanted, span)
-        names = ", ".join(f"ptr {value.text}" for value in self.given.values())
-        b.finish(b.emit(INT, f"call i32 @{program.name}_run({names})"))
-
-    def _span(self, structure: Value, position: int, nbytes: int) -> tuple[Value, int]:
-        return self.number(self.b.load(structure, position, ADDRESS)), nbytes
-
-    def _refuse_overlap(self, first: tuple[Value, int], other: tuple[Value, int]) -> None:
-        b, (begin, nbytes), (start, size) = self.b, first, other
-        before = b.compare("<", begin, start + size)
-        self.refuse(b.both(before, b.compare("<", start, begin + nbytes)), ErrorCode.OVERLAP)
-
-
-@contextmanager
-def _leaving(b: Builder, condition: Value) -> Iterator[None]:
-    """if condition: a block that ends with a jump or a return."""
-    body, end = b.label(), b.label()
-    b.branch(condition, body, end)
-    b.open(body)
-    yield
-    b.open(end)
 
 
 def runs_in(statements: Sequence[Statement]) -> Iterator[KernelRun]:

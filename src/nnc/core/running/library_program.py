@@ -8,12 +8,12 @@ state an operand is. What moves during a run is a stand-in, whose memory nobody 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call
-from nnc.core.values.platform import TargetFacts
+from nnc.core.values.platform import OpenSize, TargetFacts
 from nnc.core.values.tensor import Tensor
 
 
@@ -112,16 +112,21 @@ class LibraryCode:
 
     `arena_bytes` counts those of the plan, and `beside` behind them by what they are for: words that kernels set and
     copies without gaps, and scratch memory. `alone` is the program with what others find in a C library, where a module
-    is made of it without a linker.
+    is made of it without a linker. `arenas` are the bytes for each size, of which `arena_bytes` is the largest.
     """
 
     target: TargetFacts
     program: ObjectFile
     support: ObjectFile
-    arena_bytes: int
+    arenas: tuple[int, ...]
     beside: Mapping[str, int]
     kernels: int
     alone: ObjectFile | None = None
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that are enough for every size."""
+        return max(self.arenas)
 
 
 @runtime_checkable
@@ -136,5 +141,8 @@ class LibraryBackend(Protocol):
     def facts(self) -> TargetFacts:
         """The processor that they are for."""
 
-    def library(self, program: LibraryProgram) -> LibraryCode:
-        """Object code for a program all of whose calls are this backend's."""
+    def library(self, programs: Sequence[LibraryProgram], open_size: OpenSize | None = None) -> LibraryCode:
+        """Object code for programs all of whose calls are this backend's: one, or one for each open size.
+
+        Those of several sizes have the same ports but for their sizes, the same state and the same constants.
+        """

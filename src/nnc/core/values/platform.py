@@ -1,4 +1,4 @@
-"""Processors that libraries are made for, as their files tell of them."""
+"""Processors that libraries are made for, as their files tell of them, and the size that a library leaves open."""
 
 from __future__ import annotations
 
@@ -31,3 +31,11 @@ class TargetFacts:
     compiler: str
     flags: str
     shares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSize:
+    """A size that callers give with each run, by name, and those that there are programs for, in order."""
+
+    name: str
+    sizes: tuple[int, ...]

@@ -1,0 +1,87 @@
+"""The text of a whole program, or of one for each open size: kernels, constants, functions.
+
+text = write_program([program], target)
+text = write_program(programs, target, OpenSize("n", (1, 2, 4)))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nnc.codegen.frame.kernel import ALIGNMENT
+from nnc.codegen.ir.builder import ADDRESS, I64, Builder, Module, Value
+from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.program.checked import AloneFunction, CheckedFunction
+from nnc.codegen.program.entry import RunFunction
+from nnc.codegen.program.narrow import with_own_arithmetic
+from nnc.codegen.program.pool_calls import write_tasks
+from nnc.codegen.program.shared_kernels import ProgramKernel, write_kernels
+from nnc.codegen.program.size_switch import write_choices
+from nnc.codegen.program.statements import WholeProgram
+from nnc.codegen.program.support import support_functions
+from nnc.core.values.exact import Exact
+from nnc.core.values.platform import OpenSize
+
+
+def distinct_kernels(programs: Sequence[WholeProgram]) -> dict[Exact, int]:
+    """The generators of all programs, each once, by number."""
+    numbers: dict[Exact, int] = {}
+    for generator in (generator for program in programs for generator in program.kernels):
+        numbers.setdefault(Exact(generator), len(numbers))
+    return numbers
+
+
+def write_program(
+    programs: Sequence[WholeProgram], target: TargetDescription, open_size: OpenSize | None = None, *,
+    alone: bool = False,
+) -> str:  # fmt: skip
+    """The text of a program: kernels, constants, and the functions that a header declares; of one, or of each size.
+
+    One that is `alone` has what others find in a C library itself, and says where its first state is.
+    """
+    module, first = Module(target), programs[0]
+    numbers = distinct_kernels(programs)
+    generators = [key.value for key in numbers]
+    made = write_kernels(module, first.name, generators, shared=open_size is not None)  # type: ignore[arg-type]  # of such keys
+    if first.constants is not None and first.constant_bytes:
+        module.define(_constant(f"{first.name}_constants", "internal constant", first.constants))
+    if first.state:
+        module.define(_constant(f"{first.name}_initial_state", "constant", first.state))
+    if first.pooled:
+        write_tasks(module, first.name)
+    if open_size is None:
+        _functions(module, first, first.name, made)
+    else:
+        own = Module(target)
+        for program, size in zip(programs, open_size.sizes, strict=True):
+            kernels = [made[numbers[Exact(generator)]] for generator in program.kernels]
+            _functions(own, replace(program, name=f"{first.name}_{size}"), first.name, kernels)
+        module.absorb(own, first.name)
+        write_choices(module, first, open_size)
+    if alone:
+        _alone(module, first)
+    text = str(module)
+    has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
+    return text if has_wide else with_own_arithmetic(text)
+
+
+def _functions(module: Module, program: WholeProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
+    """The functions of a program; `shared` is what names begin with of what programs of all sizes have."""
+    RunFunction(module, program, shared, kernels).emit()
+    if program.pooled:
+        AloneFunction(module, program).emit()
+    CheckedFunction(module, program).emit()
+
+
+def _alone(module: Module, program: WholeProgram) -> None:
+    for function in support_functions(module.target):
+        module.append(function)
+    if program.state:
+        b = Builder(module, f"{program.name}_initial_state_address", (), "ptr")
+        b.finish(Value(f"@{program.name}_initial_state", ADDRESS, b))
+
+
+def _constant(name: str, kind: str, content: bytes) -> str:
+    escaped = "\\" + content.hex("\\")
+    return f'@{name} = {kind} [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'

@@ -1,0 +1,112 @@
+"""Programs of several sizes as one library: which size is open, what ports look like, and constants that they share.
+
+open_size, choices = opened_sizes(batch=range(1, 9), sizes={})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from nnc.classes import dataclass
+from nnc.core.running.library_program import MemorySpan
+from nnc.core.values.platform import OpenSize
+from nnc.errors import UsageError
+from nnc.export.description import ALIGNMENT, Described, MemoryRow
+
+# A size, or those that callers choose from.
+Size: TypeAlias = int | Sequence[int]
+# Each has its launches in the code, and its program in memory while the library is made.
+MOST_SIZES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSizes:
+    """The batch of a model, and the open dimensions of a file, of one program."""
+
+    batch: int
+    sizes: Mapping[str, int]
+
+
+def opened_sizes(batch: Size, sizes: Mapping[str, Size]) -> tuple[OpenSize | None, list[ChosenSizes]]:
+    """What is open, and what each program is made for; UsageError for more than one open size, or for too many."""
+    given = {"batch": batch, **sizes}
+    opened = {name: tuple(size) for name, size in given.items() if not isinstance(size, int)}
+    fixed = {name: size for name, size in given.items() if isinstance(size, int)}
+    if not opened:
+        return None, [ChosenSizes(fixed.pop("batch"), fixed)]
+    if len(opened) > 1:
+        got = f"{' and '.join(opened)} open at once"
+        raise UsageError("library", got=got, need="one open size", fix="give the others one size each")
+    ((name, choices),) = opened.items()
+    if not 0 < len(choices) <= MOST_SIZES or min(choices) < 1 or list(choices) != sorted(set(choices)):
+        need = f"1 to {MOST_SIZES} sizes of at least 1, each larger than the one before"
+        raise UsageError("library", got=f"{len(choices)} sizes of {name}", need=need, fix=f"{name}=range(1, 9)")
+    rows = [fixed | {name: choice} for choice in choices]
+    return OpenSize(name, choices), [ChosenSizes(row.pop("batch"), row) for row in rows]
+
+
+def with_shared_constants(described: Sequence[Described], most_inside: int) -> list[Described]:
+    """The same descriptions, whose constants lie in one block: equal bytes are there once."""
+    places, parts, rows = dict[bytes, int](), list[bytes](), dict[MemoryRow, None]()
+    end, moved = 0, list[list[MemorySpan]]()
+    for entry in described:
+        spans = []
+        for span in entry.program.constants:
+            part = entry.constant_content[span.offset : span.offset + span.nbytes]
+            if part not in places:
+                padding = -end % ALIGNMENT
+                places[part] = end + padding
+                parts += [bytes(padding), part]
+                end += padding + len(part)
+            spans.append(replace(span, offset=places[part]))
+            rows |= dict.fromkeys(_moved(entry, span, places[part]))
+        moved.append(spans)
+    content = b"".join(parts)
+    inside = content if len(content) <= most_inside else None
+    return [
+        replace(
+            entry,
+            program=replace(entry.program, constants=tuple(spans), constant_bytes=end, content=inside),
+            constants=tuple(rows),
+            constant_content=content,
+        )
+        for entry, spans in zip(described, moved, strict=True)
+    ]
+
+
+def _moved(entry: Described, span: MemorySpan, place: int) -> Iterator[MemoryRow]:
+    """What lies in the span, where it begins at another place."""
+    for row in entry.constants:
+        if span.offset <= row.offset < span.offset + span.nbytes:
+            yield replace(row, offset=row.offset - span.offset + place)
+
+
+def check_alike(described: Sequence[Described]) -> None:
+    """UsageError where programs of two sizes have other ports, or another state."""
+    first = described[0]
+    for entry in described[1:]:
+        ports = [(port.name, port.spec.dtype, len(port.spec.shape)) for port in (*entry.inputs, *entry.outputs)]
+        others = [(port.name, port.spec.dtype, len(port.spec.shape)) for port in (*first.inputs, *first.outputs)]
+        if ports != others or (entry.state, entry.program.initial) != (first.state, first.program.initial):
+            got = "inputs, outputs or a state that sizes change"
+            raise UsageError("library", got=got, need="the same of each size", fix="a library for each size")
+
+
+def open_shapes(open_size: OpenSize, described: Sequence[Described]) -> dict[str, str]:
+    """Ports as the header tells of them: an axis is the size by name, or `name*k`."""
+    texts = {}
+    for ports in zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True):
+        axes = [_axis(open_size, [port.spec.shape[axis] for port in ports]) for axis in range(len(ports[0].spec.shape))]
+        texts[ports[0].name] = f"{ports[0].spec.dtype.name}[{', '.join(axes)}]"
+    return texts
+
+
+def _axis(open_size: OpenSize, lengths: Sequence[int]) -> str:
+    if len(set(lengths)) == 1 and len(lengths) > 1:
+        return str(lengths[0])
+    factor, rest = divmod(lengths[-1], open_size.sizes[-1])
+    if not rest and all(length == factor * size for length, size in zip(lengths, open_size.sizes, strict=True)):
+        return open_size.name if factor == 1 else f"{open_size.name}*{factor}"
+    return f"up to {max(lengths)}"
