@@ -3,6 +3,7 @@
     python benchmarks/memory.py [--only NAME ...] [--mode predict train] [--batch N] [--limit PERCENT] [--run]
                                 [--optimizer NAME] [--peers torch onnxruntime jax]
     python benchmarks/memory.py --cases [--only NAME ...]
+    python benchmarks/memory.py --together NAME NAME ... [--mode MODE] [--batch N]
 
 `arena` is the plan, `lower_bound` what any plan of its order needs, `activations` that bound without the kernels'
 workspace, `without_reuse` one buffer per tensor. `gradients` is what one buffer per parameter would take; updates fused
@@ -13,7 +14,8 @@ behind rises above that after the imports and the start of LLVM, at its highest.
 `off` = ours - process. Each of the `--peers` does the same with its own network of the same sizes, if it has that one;
 `ratios` are ours / theirs. With `--limit` the arena may have that part of what it takes without. `--cases` runs CASES,
 each with an empty folder of kernels and then with what that run left in it, and says how many statements are within
-5 % or 8 MB of what was taken.
+5 % or 8 MB of what was taken. `--together` runs networks in turns in one process, in arenas of their own and in one
+that they share: what they took, the joint statement of the shared arena, and the sum of their statements.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from memory_peers import MODULES, PEERS, export
 from networks import NETWORKS as TWINS
 from process import high_water, settled
 
+import nnc
 from nnc import nn
 from nnc.backends.llvm.run.engine import engine
 from nnc.core.values.dtype import I32
@@ -64,6 +67,7 @@ CASES = (
     *((name, batch, "80") for name, batch in (("digits", 32), ("resnet20", 1), ("resnet20", 32), ("squeezenet", 1))),
 )
 SHARE, ROOM = 0.05, 8 << 20
+WAYS = ("apart", "shared")
 
 
 class MeasureError(Exception):
@@ -135,6 +139,21 @@ def made_up(model: nn.Model, batch: int) -> tuple[np.ndarray, np.ndarray]:
     return inputs, np.zeros((batch, *model.output_shape[:-1]), np.int32)
 
 
+def run_together(names: Sequence[str], mode: str, batch: int, *, shares: bool) -> tuple[int, int]:
+    """Bytes by which two steps of each network in turn raise the memory of this process, and what is stated."""
+    arena = nnc.arena() if shares else None
+    made_inputs = [made_up(network(name), batch) for name in names]
+    engine()
+    before = settled()
+    models = [network(name, optimizer=OPTIMIZERS["sgd"], arena=arena) for name in names]
+    apart = sum(model.memory(batch, mode).process for model in models)
+    stated = apart if arena is None else arena.memory().process
+    for _ in range(2):
+        for model, (inputs, labels) in zip(models, made_inputs, strict=True):
+            run_steps(model, mode, inputs, labels)
+    return high_water() - before, stated
+
+
 def run_steps(model: nn.Model, mode: str, inputs: np.ndarray, labels: np.ndarray) -> int:
     """Two steps on made-up data; the statement."""
     batch = len(inputs)
@@ -192,6 +211,9 @@ def answer(options: argparse.Namespace) -> tuple[int, ...] | None:
         name, batch, path = options.export
         export(name, made_up(network(name), int(batch))[0], path)
         return ()
+    if options.measure_together:
+        shares, mode, batch, *names = options.measure_together
+        return run_together(names, mode, int(batch), shares=shares == "shared")
     if options.measure:
         side, name, mode, batch, optimizer, backend, percent, path = options.measure
         return run_here(side, name, mode, int(batch), optimizer, backend, int(percent), path)
@@ -228,6 +250,8 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=[])
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--cases", action="store_true")
+    parser.add_argument("--together", nargs="+", choices=NETWORKS, default=[])
+    parser.add_argument("--measure-together", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--measure", nargs=8, help=argparse.SUPPRESS)
     parser.add_argument("--export", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -237,6 +261,14 @@ def main() -> None:
         return
     if options.cases:
         run_cases(options.only, options.optimizer, options.backend)
+        return
+    if options.together:
+        for mode in options.mode:
+            rows = {way: apart("--measure-together", way, mode, str(options.batch), *options.together) for way in WAYS}
+            found = {
+                way: {"ours": real, "process": stated, "off": real - stated} for way, (real, stated) in rows.items()
+            }
+            print(json.dumps({"networks": options.together, "mode": mode, "batch": options.batch, **found}), flush=True)
         return
     for name in options.only:
         for mode in options.mode:

@@ -37,6 +37,7 @@ The names that a user lives with stand here, and their modules are imported when
     nnc.nn.Model(nnc.nn.Dense(10), (64,))    layers, models, optimizers
     nnc.save("a.safetensors", {"x": x})      load
     with nnc.profile() as p: …               where the time goes
+    nnc.arena(limit="1GB")                   memory that several models share
 
 Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
 `nnc.core.running.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.variable import Variable
     from nnc.nn.files.files import load, save
     from nnc.numerics import *
+    from nnc.symbolic.compiler import arena
 
 __version__ = "0.2.0"
 
@@ -143,6 +145,7 @@ _HOMES = {
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
+    "arena": "nnc.symbolic.compiler",
     "debug": "nnc.dynamic.debugging",
     **dict.fromkeys(("cuda", "device", "devices", "vulkan"), "nnc.core.running.device_context"),
     "profile": "nnc.concrete.profiling",
@@ -259,6 +262,7 @@ if find_spec("numpy") is not None:
 __all__ = [
     "Variable",
     "__version__",
+    "arena",
     "array_api",
     "bf16",
     "bool_",

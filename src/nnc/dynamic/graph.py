@@ -372,7 +372,7 @@ class DynamicGraph(Uncopied):
         if program is None:
             made = gradient_program(computation, self.backend, self._arena)
             program = self._programs.put(computation.signature, made)
-            self._arena.fit(entry.compiled.compiled for entry in self._programs.values())
+            self._arena.fit(self, (entry.compiled.compiled for entry in self._programs.values()))
         return self._run(program, computation, create_graph, constant)
 
     def accumulate(self, output: Variable) -> None:

@@ -162,7 +162,7 @@ class LazyPrograms:
             self._seen.put(signature, True)
             return None
         program = self._programs.put(signature, make())
-        self.arena.fit(value.moving.compiled for value in self._programs.values())
+        self.arena.fit(self, (value.moving.compiled for value in self._programs.values()))
         return program
 
     def compile(

@@ -132,7 +132,7 @@ class OnnxStages:
         return [*first, *self.behind.planned(values)[0]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class OnnxModel:
     """The graph of a file with its weights. `sizes` fixes open dimensions by name for `plan`.
 
@@ -147,6 +147,7 @@ class OnnxModel:
     quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
     device: Device = CPU
+    arena: Arena | None = None
     _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
         default_factory=lambda: RecentlyUsed(lambda entry: entry.nbytes)
     )
@@ -159,11 +160,14 @@ class OnnxModel:
 
     def __post_init__(self) -> None:
         self._outputs = tuple(entry.name for entry in self.file.graph.output)
+        if self.arena is not None:
+            self._arena = self.arena
 
     def __deepcopy__(self, memo: dict[int, object]) -> OnnxModel:
         """The same file and options, with programs of its own."""
         known = set(self.by_value)
-        return OnnxModel(self.file, dict(self.sizes), self.backend, self.passes, self.quantize, known, self.device)
+        options = (self.backend, self.passes, self.quantize, known, self.device, self.arena)
+        return OnnxModel(self.file, dict(self.sizes), *options)
 
     def __copy__(self) -> OnnxModel:
         return self.__deepcopy__({})
@@ -173,7 +177,7 @@ class OnnxModel:
         if any(entry.data_location == onnx.TensorProto.EXTERNAL for entry in self.file.graph.initializer):
             raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
         content = self.file.message().SerializeToString()
-        return _again, (content, dict(self.sizes), self.backend, self.quantize, self.device)
+        return _again, (content, dict(self.sizes), self.backend, self.quantize, self.device, self.arena)
 
     # ---- what it reads and writes
 
@@ -410,12 +414,11 @@ class OnnxModel:
                 continue
             self._programs.put(key, program)
             give_back_after(program.making)
-            if self._depth:
-                self._arena.reserve({} if program.compiled is None else program.compiled.memory().arenas)
-            else:
-                kept = self._programs.values()
-                programs = (entry for entry in kept if isinstance(entry, OnnxProgram))
-                self._arena.fit(entry.compiled for entry in programs if entry.compiled)
+            kept = [entry.compiled for entry in self._programs.values() if isinstance(entry, OnnxProgram)]
+            beside = 0 if self._depth else self.file.nbytes + IMPORTER
+            self._arena.fit(
+                self, (entry for entry in kept if entry is not None), name=self.file.graph.name, beside=beside
+            )
             return program
         raise AssertionError("each turn binds an input more")
 
@@ -432,7 +435,7 @@ class OnnxModel:
     def _staged(self, unknown: Unknown) -> OnnxStages:
         """The model cut at a node; the parts share an arena."""
         if unknown.place not in self._stages:
-            arena = self._arena if self._depth else Arena()
+            arena = self._arena if self._depth or self.arena is not None else Arena()
             parts = split(self.file.graph, unknown.place, whole=unknown.whole)
             models = [None if part is None else self._part(part, arena) for part in parts]
             before, node, behind = models
@@ -443,7 +446,7 @@ class OnnxModel:
 
     def _part(self, graph: GraphPart, arena: Arena) -> OnnxModel:
         file = replace(self.file, graph=cast(onnx.GraphProto, graph))  # all that is read of a graph is in a part
-        options = (self.backend, self.passes, self.quantize, set[str](), self.device)
+        options = (self.backend, self.passes, self.quantize, set[str](), self.device, self.arena)
         return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1)
 
     def _import(
@@ -528,7 +531,8 @@ class OnnxModel:
             place(graph, self.device, self.backend, inputs=dict.fromkeys(given, self.device))
         if draft.sized is not None:
             draft.sized.tell()
-        compiled = compile(graph, wanted, given=given, backend=self.backend, orders=draft.orders)
+        limit = None if self.arena is None else self.arena.limit
+        compiled = compile(graph, wanted, given=given, backend=self.backend, memory_limit=limit, orders=draft.orders)
         compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
@@ -545,12 +549,13 @@ def load(
     backend: str = "",
     quantize: QuantizationMode | None = None,
     device: AnyDevice | None = None,
+    arena: Arena | None = None,
 ) -> OnnxModel:
     """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
 
     With `quantize` the f32 weights of products and convolutions are 8-bit integers, as `nnc.nn.Model.freeze` has them.
     Weights and programs are on the `device`, or where arrays are made (`nnc.device`): arrays go there, results come
-    back.
+    back. What its programs compute lies in the `arena`, where one is shared (`nnc.arena`).
 
     >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
     >>> model = nnc.onnx.load("net.onnx")
@@ -560,13 +565,18 @@ def load(
     file = read(source)
     check_supported(file)
     home = current_device() if device is None else present(device_of(device))
-    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home)
+    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
 
 
 def _again(
-    data: bytes, sizes: Mapping[str, int], backend: str, quantize: QuantizationMode | None, device: Device
+    data: bytes,
+    sizes: Mapping[str, int],
+    backend: str,
+    quantize: QuantizationMode | None,
+    device: Device,
+    arena: Arena | None,
 ) -> OnnxModel:
-    return load(data, sizes, backend=backend, quantize=quantize, device=device)
+    return load(data, sizes, backend=backend, quantize=quantize, device=device, arena=arena)
 
 
 def _is_done_beforehand(graph: SymbolicGraph, bound: Mapping[Symbol, Array]) -> bool:

@@ -90,7 +90,7 @@ class CompiledFunction(Generic[P, R]):
         self._modes: dict[Signature, tuple[Mode, ...]] = {}
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
-        self._arena = Arena()
+        self._arena = options.arena or Arena()
         self._pool = Pool()
         self._lock = fork_safe_rlock()
 
@@ -181,7 +181,8 @@ class CompiledFunction(Generic[P, R]):
                 program = self._programs.get(self._in_modes(signature))
                 if program is None:
                     program = self._keep(signature, self._record(args, kwargs))
-                    self._arena.fit(entry.compiled for entry in self._programs.values())
+                    kept = tuple(entry.compiled for entry in self._programs.values())
+                    self._arena.fit(self, kept, name=_name_of(self.function))
         return program, arrays
 
     def _in_modes(self, signature: Signature) -> tuple[Hashable, ...]:
@@ -245,7 +246,7 @@ class CompiledFunction(Generic[P, R]):
             given={**draft.constants, **dict.fromkeys(inputs)},
             bind=dict.fromkeys(outputs),
             backend=options.backend,
-            memory_limit=options.memory_limit,
+            memory_limit=options.limit,
             autotune=options.autotune,
             deterministic=options.deterministic,
             orders=draft.orders,
@@ -276,7 +277,7 @@ class CompiledFunction(Generic[P, R]):
         with self._lock:
             if program.call is None:
                 source = program.draft.source
-                options = ProgramOptions(self._arena, self._lock, self.options.backend, self.options.memory_limit)
+                options = ProgramOptions(self._arena, self._lock, self.options.backend, self.options.limit)
                 program.call = ProgramCall.taped(source.graph, source.inputs, source.outputs, source.constants, options)
             return program.call
 
@@ -290,8 +291,7 @@ class CompiledFunction(Generic[P, R]):
             return getattr(function, name)
 
     def __repr__(self) -> str:
-        name = getattr(self.function, "__qualname__", repr(self.function))
-        return f"compile({name}), recorded {self.recorded} times"
+        return f"compile({_name_of(self.function)}), recorded {self.recorded} times"
 
 
 @overload
@@ -306,6 +306,7 @@ def compile(
     deterministic: bool = False,
     sizes: Sizes | None = None,
     device: AnyDevice | None = None,
+    arena: Arena | None = None,
 ) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]: ...
 @overload
 def compile(
@@ -317,6 +318,7 @@ def compile(
     deterministic: bool = False,
     sizes: Sizes | None = None,
     device: AnyDevice | None = None,
+    arena: Arena | None = None,
 ) -> CompiledFunction[P, R]: ...
 @checked
 def compile(
@@ -328,6 +330,7 @@ def compile(
     deterministic: bool = False,
     sizes: Sizes | None = None,
     device: AnyDevice | None = None,
+    arena: Arena | None = None,
 ) -> CompiledFunction[P, R] | Callable[[Callable[P, R]], CompiledFunction[P, R]]:
     """The function, compiled: each call runs one native program, which the first call of a signature records.
 
@@ -335,7 +338,7 @@ def compile(
     numbers among the arguments), and must not branch on elements: `cond`, `while_loop` and `scan` do that in the
     program. With a `memory_limit`, in bytes, the arena of each program takes no more, or MemoryLimitError says what it
     would take. With a `device` arguments go there, and so do arrays that the function makes; results stay there. Else
-    it runs where its arguments are.
+    it runs where its arguments are. What its programs compute lies in the `arena`, where one is shared (`nnc.arena`).
 
     Axes open at the second size that comes. `sizes={"x": ("n", 64), "n": range(1, 513)}` opens the first axis of the
     argument x at once, for sizes from 1 to 512, and fixes the second one; None is an axis of any size. ShapeError for
@@ -349,10 +352,14 @@ def compile(
     [ 3. 12.]
     """
     place = None if device is None else present(device_of(device))
-    options = CompileOptions(backend, memory_limit, autotune, deterministic, sizes, place)
+    options = CompileOptions(backend, memory_limit, autotune, deterministic, sizes, place, arena)
     if function is None:
         return lambda given: CompiledFunction(given, options)
     return CompiledFunction(function, options)
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__qualname__", repr(function)))
 
 
 # JAX's word for it.

@@ -14,7 +14,7 @@ from nnc.dynamic.graph import default_graph
 from nnc.dynamic.transforms.named_sizes import Sizes
 from nnc.dynamic.transforms.signatures import is_tensor
 from nnc.dynamic.tree import flatten
-from nnc.symbolic.compiler import ArenaLimit
+from nnc.symbolic.compiler import Arena, ArenaLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,12 @@ class CompileOptions:
     deterministic: bool = False
     sizes: Sizes | None = None
     device: Device | None = None
+    arena: Arena | None = None
+
+    @property
+    def limit(self) -> ArenaLimit | None:
+        """The memory limit within the arena's."""
+        return self.memory_limit if self.arena is None else self.arena.within(self.memory_limit)
 
     @property
     def place(self) -> AbstractContextManager[object]:

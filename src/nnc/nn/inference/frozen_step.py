@@ -9,7 +9,7 @@ from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
-from nnc.symbolic import Compiled, Symbol, compile
+from nnc.symbolic import Arena, Compiled, Symbol, compile
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +45,12 @@ class FrozenWeights:
             self.own[symbol].copy_from(self.now[symbol])
         self.work.run()
 
-    def step(self) -> ModelStep:
-        """The step over these weights, in memory of its own."""
+    def step(self, arena: Arena | None) -> ModelStep:
+        """The step over these weights, in memory of its own or an arena that others share."""
         compiled = self.planned.step.compiled.rebind(self.own)
-        compiled.clear()
+        if arena is None:
+            compiled.clear()
+        else:
+            compiled = compiled.in_arena_of(arena)
+            arena.fit(compiled, (compiled,), name="frozen step")
         return replace(self.planned.step, compiled=compiled)

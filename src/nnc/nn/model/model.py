@@ -47,7 +47,7 @@ from nnc.nn.training.training import Callback, History, Listener, Run, callbacks
 from nnc.nn.training.training_page import TrainingPage
 from nnc.parallel import Mesh
 from nnc.symbolic import SymbolicGraph
-from nnc.symbolic.compiler import ArenaLimit
+from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
 from nnc.symbolic.quantization_report import (
     LayerQuantization,
@@ -79,21 +79,19 @@ class Model(ModelUpdates, Answering):
     element. The optimizer may be set anew at any time: state is kept where the commands stay the same.
 
     `passes` run on the graph of each step before it is planned (`nnc.symbolic.passes`).
-
     With a `memory_limit`, in bytes, of all arenas or by device, the arena of each step takes no more; `memory` tells
     what a step computes again for that, and results are the same bit by bit. A step that cannot meet it so runs in the
     `allowed_precision` (bf16 or f16), where one is given; MemoryLimitError where that does not suffice either.
+    Steps lie in the `arena`, where several share one (`nnc.arena`).
 
     With `nan_guard` an update whose loss or gradients are not finite changes nothing and is a NotFiniteError; the arena
     holds a second buffer for parameters and states then.
-
     With a `loss_scale` gradients are those of the scaled loss, divided by the scale, which changes as it goes
     (`LossScale`): what overflows is left out, weights, statistics and the count of updates stay. NotFiniteError where
     no smaller scale is left.
 
     With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
     they are fixed (`nnc.symbolic.compile`).
-
     Parameters, states and programs are on the `device`, or where arrays are made (`nnc.device`); inputs and targets go
     there, results come back. What the device has no kernel for runs on the host. `to(device)` moves them.
 
@@ -147,6 +145,7 @@ class Model(ModelUpdates, Answering):
         mesh: Mesh | None = None,
         zero_stage: ZeroStage = 0,
         device: AnyDevice | None = None,
+        arena: Arena | None = None,
     ) -> None:
         checked_tuning("Model", autotune, deterministic)
         input_dtype = dtype if input_dtype is None else input_dtype
@@ -170,7 +169,7 @@ class Model(ModelUpdates, Answering):
             clip_value=clip_value,
             nan_guard=nan_guard,
             loss_scale=loss_scale,
-            memory_limit=memory_limit,
+            memory_limit=memory_limit if arena is None else arena.within(memory_limit),
             allowed_precision=allowed_precision,
             passes=tuple(passes),
             autotune=autotune,
@@ -178,6 +177,7 @@ class Model(ModelUpdates, Answering):
             mesh=mesh,
             zero_stage=zero_stage,
             device=current_device() if device is None else present(device_of(device)),
+            arena=arena,
         )
         super().__init__(options)
         options.sharding.check([*optimizers_of(options.optimizer, self.specs).values()])
@@ -299,7 +299,7 @@ class Model(ModelUpdates, Answering):
         key = StepKey(StepKind.FREEZE, batch, length, quantization=quantize)
         frozen = FrozenWeights.of(self._programs.plan(key), self.tensors(), self.options)
         self.between_updates("freeze", frozen.take)
-        return frozen.step()
+        return frozen.step(self.options.arena)
 
     @checked
     def freeze_generation(self, batch: Count = 1, *, quantize: QuantizationMode | None = None) -> FrozenGeneration:

@@ -24,8 +24,8 @@ from nnc.nn.model.model_weights import ModelWeights
 from nnc.nn.state.layer_state import LayerState
 from nnc.ops.function import FunctionOperator
 
-# Losses are kept under one name, with their weights.
-LATER = ("loss", "loss_weights", "device", "mesh", "zero_stage")
+# Losses are kept under one name, with their weights; memory is that of the process that loads.
+LATER = ("loss", "loss_weights", "device", "arena", "mesh", "zero_stage")
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # Where functions may come from.
@@ -56,7 +56,7 @@ def save_model(path: Path | str, model: ModelWeights) -> None:
 def _options(model: type) -> tuple[str, ...]:
     """What a model takes by name, and has by the same name; losses alone are kept under another.
 
-    The device is that of the machine that loads it, and ranks are those of the launch.
+    Device and arena are those of the machine that loads it, and ranks those of the launch.
     """
     given = signature(model).parameters.items()
     return tuple(name for name, parameter in given if parameter.kind is parameter.KEYWORD_ONLY and name not in LATER)

@@ -38,7 +38,7 @@ from nnc.nn.steps.programs import Met, ModelPrograms
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.ops.operand import T
 from nnc.parallel import joined
-from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic import Arena, Symbol, SymbolicGraph
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -122,6 +122,11 @@ class ModelWeights:
         if self.joint is not None:
             raise UsageError("loss", got="one loss of all outputs", need="a loss of each", fix="model.joint")
         return self.losses[0]
+
+    @property
+    def arena(self) -> Arena | None:
+        """The memory that steps share with other models (`nnc.arena`); None where it is the model's own."""
+        return self.options.arena
 
     # ---- copies
 

@@ -22,7 +22,7 @@ from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.nn.steps.sharding import Sharding, ZeroStage
 from nnc.parallel import Mesh, RankGroup
-from nnc.symbolic.compiler import ArenaLimit
+from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import Pass
 
 
@@ -57,6 +57,7 @@ class ModelOptions:
     zero_stage: ZeroStage = 0
     cache_type: CacheType = "f32"
     device: Device = CPU
+    arena: Arena | None = None
 
     @property
     def guards_updates(self) -> bool:

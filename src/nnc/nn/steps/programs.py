@@ -40,7 +40,7 @@ class ModelPrograms:
         met: Met,
     ) -> None:
         self._builder, self._homes, self._sizes, self._met = builder, homes, sizes, met
-        self.arena = Arena()
+        self.arena = builder().options.arena or Arena()
         self.kept: RecentlyUsed[StepKey, PlannedStep] = RecentlyUsed(_nbytes)
         self._templates: Templates[StepDraft] = Templates()
         self._templated = builder().options
@@ -118,8 +118,13 @@ class ModelPrograms:
             homes = self._homes(kind)
             bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
             program.bound = replace(program.step, compiled=bound.in_arena_of(self.arena))
-            self.arena.fit(self.bound())
+            self._fit()
             return program.bound
+
+    def _fit(self) -> None:
+        """Tell the arena what is kept; frozen steps are there for themselves."""
+        planned = [entry.step.compiled for entry in self.kept.values() if not entry.frozen]
+        self.arena.fit(self, self.bound(), planned, type(self._builder().options.layer).__name__)
 
     def bound(self) -> list[Compiled]:
         """The kept programs over the model's tensors."""
@@ -135,7 +140,7 @@ class ModelPrograms:
                 planned = self.kept.get(key)
                 if planned is None:
                     planned = self.kept.put(key, self._within_limit(key))
-                    self.arena.fit(self.bound())
+                    self._fit()
         return planned
 
     def _within_limit(self, key: StepKey) -> PlannedStep:

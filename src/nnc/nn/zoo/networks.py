@@ -40,6 +40,7 @@ from nnc.nn.zoo.segmentation import unet
 from nnc.nn.zoo.shufflenet import shufflenet_v2
 from nnc.nn.zoo.vgg import vgg16, vgg19
 from nnc.nn.zoo.vision_transformer import vit_b_16, vit_b_32, vit_h_14, vit_l_16
+from nnc.symbolic import Arena
 
 IMAGENET = (224, 224, 3)
 
@@ -112,6 +113,7 @@ def network(
     seed: int = 0,
     backend: str = "",
     memory_limit: int | None = None,
+    arena: Arena | None = None,
 ) -> Model:
     """The model `name` of `NETWORKS`; its tensors are made when they are first needed.
 
@@ -130,4 +132,5 @@ def network(
         input_dtype=row.input_dtype,
         backend=backend,
         memory_limit=memory_limit,
+        arena=arena,
     )

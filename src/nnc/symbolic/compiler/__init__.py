@@ -27,27 +27,32 @@ repeat/   what runs again
   limits         limits of all arenas, and of each device
 check/    reads in a plan, and writes of a run in debug mode
 build     a planned graph as a concrete one
+shared_arena  the memory that programs take turns in, and what all of them take
 compiled  what runs: tensors over one arena, a concrete graph
 moving    the same over other tensors at each run
 lower     from what a caller asks to that
 """
 
-from nnc.symbolic.compiler.compiled import Arena, Compiled, give_back_after
+from nnc.symbolic.compiler.compiled import Compiled, give_back_after
 from nnc.symbolic.compiler.lower import compile
 from nnc.symbolic.compiler.moving import MovingProgram
 from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.compiler.repeat.limits import ArenaLimit
+from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena
 
 __all__ = [
     "Arena",
     "ArenaLimit",
+    "ArenaMember",
+    "ArenaMemory",
     "Budget",
     "Compiled",
     "KnownOrders",
     "MemoryStatement",
     "MovingProgram",
+    "arena",
     "compile",
     "give_back_after",
 ]

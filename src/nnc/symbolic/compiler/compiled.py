@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from html import escape
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar, TypeVar
-from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import checked, explained, frequent, shown
 from nnc.classes import dataclass
-from nnc.concrete import ConcreteGraph, PendingRuns, Place, Served, TuneOptions
+from nnc.concrete import ConcreteGraph, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.origin import caller_origin, inherited_origin
@@ -24,21 +22,20 @@ from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.stream import Signal, Stream
-from nnc.core.settings import SETTINGS
 from nnc.core.values.device import CPU, device_of
 from nnc.core.values.spec import contiguous_strides
-from nnc.core.values.storage import Storage, allocate_on, give_back_free_memory
+from nnc.core.values.storage import Storage, give_back_free_memory
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArgumentError, DeviceError, ShapeError, SymbolError, UsageError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder
-from nnc.symbolic.compiler.check.writes import GUARD, POISON
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
 from nnc.symbolic.compiler.place.liveness import HOST
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import kernel_of
 from nnc.symbolic.compiler.repeat.budget import Budget
+from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.compiler.views import view_root
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
@@ -106,63 +103,6 @@ class Bindings:
         tensors = {**self.tensors, **named}
         tensors.update({new: tensors[old] for new, old in self.carried.items()})
         return replace(self, tensors=tensors)
-
-
-@dataclass(slots=True, eq=False)
-class Arena:
-    """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.
-
-    It has `sizes` bytes of each kind of memory. When these have changed and a program is laid out there is other
-    memory; programs in the old one let go of it and are laid out anew when they run; what was written there is lost.
-    That of the host begins at `base`. `turn` counts runs.
-    """
-
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    storages: Mapping[str, Storage] | None = None
-    base: int = 0
-    turn: int = 0
-    runs: PendingRuns = field(default_factory=PendingRuns)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    programs: WeakSet[Compiled] = field(default_factory=WeakSet)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all kinds together."""
-        return sum(self.sizes.values())
-
-    @property
-    def taken(self) -> int:
-        """Bytes that it has now."""
-        return sum(storage.nbytes for storage in (self.storages or {}).values())
-
-    def reserve(self, sizes: Mapping[str, int]) -> None:
-        """Let it have at least these bytes, by kind of memory, when a program is laid out next."""
-        with self.lock:
-            self.sizes = _largest([self.sizes, sizes])
-
-    def fit(self, programs: Iterable[Compiled]) -> None:
-        """Let it have what the largest of these needs when a program is laid out next."""
-        with self.lock:
-            self.sizes = _largest([program.statement.arenas for program in programs])
-
-    def allocate(self) -> Mapping[str, Storage]:
-        """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
-        if self.storages is None or self._needed() != {kind: given.nbytes for kind, given in self.storages.items()}:
-            self.storages = None
-            for program in tuple(self.programs):
-                program.forget_layout()
-            self.programs.clear()
-            self.base = GUARD if SETTINGS.debug else 0
-            sizes = self._needed().items()
-            self.storages = {kind: allocate_on(device_of(kind), nbytes, "arena") for kind, nbytes in sizes}
-            if SETTINGS.debug:
-                self.storages[HOST].bytes.fill(POISON)
-        return self.storages
-
-    def _needed(self) -> dict[str, int]:
-        """Bytes by kind of memory, with the guards of the host's."""
-        sizes = {kind: nbytes for kind, nbytes in self.sizes.items() if nbytes}
-        return {**sizes, HOST: sizes.get(HOST, 0) + 2 * self.base}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -572,12 +512,6 @@ class Compiled(Uncopied):
             graph = self.planned.graph
             self._tensors[key] = view_root(graph, key, self._tensors[graph.root(key)])
         return self._tensors[key]
-
-
-def _largest(needs: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The most bytes of each kind of memory."""
-    kinds = dict.fromkeys(kind for sizes in needs for kind in sizes)
-    return {kind: max(sizes.get(kind, 0) for sizes in needs) for kind in kinds}
 
 
 def give_back_after(nbytes: int) -> None:

@@ -16,7 +16,6 @@ from nnc.errors import MemoryLimitError, SymbolError, UsageError
 from nnc.planning import proven_bytes
 from nnc.symbolic.compiler.check.writes import exec_text
 from nnc.symbolic.compiler.compiled import (
-    Arena,
     Bindings,
     Compiled,
     KernelChoices,
@@ -39,6 +38,7 @@ from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, ArenaLimit, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
+from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 from nnc.symbolic.verification import verify
