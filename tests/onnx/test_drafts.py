@@ -176,6 +176,20 @@ def test_a_size_that_a_file_refuses_is_told_as_before() -> None:
     assert loaded.run({"x": rows((16, 3))})["y"].shape == (12, 4)
 
 
+def test_sizes_that_contradict_each_other_are_told_with_both_inputs() -> None:
+    inputs = {"x": ["n", 3], "y": ["n", 3]}
+    built = load(model([node("Concat", "x y", "z", axis=1)], inputs, ["z"], {}))
+    for count in (2, 3):
+        feeds = {name: np.ones((count, 3), np.float32) for name in inputs}
+        assert built.run(feeds)["z"].shape == (count, 6)
+    feeds = {"x": np.ones((4, 3), np.float32), "y": np.ones((5, 3), np.float32)}
+    with pytest.raises(ShapeError, match="axis 0 of x of size 4 and axis 0 of y of size 5; need one size n"):
+        built.run(feeds)
+    # What onnxruntime runs, whatever the axes are called, runs here.
+    added = load(model([node("Add", "x y", "z")], inputs, ["z"], {}))
+    assert added.run({**feeds, "y": np.ones((1, 3), np.float32)})["z"].shape == (4, 3)
+
+
 def test_where_no_template_serves_twice_no_more_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that reads the value: a table of as many rows as the input has."""
     made = 0

@@ -224,6 +224,19 @@ def dtype_named(number: int, subject: str = "onnx") -> DType:
         raise DTypeError(subject, got=f"element type {known}", need="f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool") from None
 
 
+def differing_axes(inputs: Mapping[str, onnx.ValueInfoProto], arrays: Mapping[str, object]) -> tuple[str, str] | None:
+    """Two axes that the file gives one name, as a message tells them, and the name, where their sizes differ."""
+    first: dict[str, tuple[str, int]] = {}
+    for name, operand in inputs.items():
+        shape = getattr(arrays.get(name), "shape", ())
+        for axis, (dim, size) in enumerate(zip(operand.type.tensor_type.shape.dim, shape)):
+            text = f"axis {axis} of {name} of size {size}"
+            other, known = first.setdefault(dim.dim_param, (text, size)) if dim.dim_param else (text, size)
+            if known != size:
+                return f"{other} and {text}", dim.dim_param
+    return None
+
+
 def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
     """The elements of a tensor; FormatError where sizes and data do not agree."""
     shape = tuple(tensor.dims)

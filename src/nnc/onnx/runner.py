@@ -28,7 +28,16 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
 from nnc.onnx.drafts import DraftTemplate, GraphDraft, template_of
-from nnc.onnx.file import MOST_BYTES, TWINS, GraphPart, OnnxFile, dtype_named, read, schema_of
+from nnc.onnx.file import (
+    MOST_BYTES,
+    TWINS,
+    GraphPart,
+    OnnxFile,
+    differing_axes,
+    dtype_named,
+    read,
+    schema_of,
+)
 from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.node_values import OnnxValue
@@ -201,7 +210,14 @@ class OnnxModel:
         program = self._kept(arrays)
         if program is None:
             self._check(arrays)
-            program = self._program(arrays)
+            try:
+                program = self._program(arrays)
+            except ShapeError as error:
+                # Files may call axes alike that need not be, so this is told where the sizes do not fit anyway.
+                if (clash := differing_axes(self.inputs, arrays)) is None:
+                    raise
+                got, name = clash
+                raise ShapeError("run", got=got, need=f"one size {name}, as the file names these axes") from error
         return dict(zip(self._outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
 
     @explained
