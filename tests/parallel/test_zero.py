@@ -41,6 +41,16 @@ def test_each_stage_trains_as_one_rank_and_any_number_of_ranks_goes_on(launched:
     refuse_damaged(tmp_path / "stage3.safetensors")
 
 
+def test_adapters_are_trained_and_texts_generated_where_no_rank_has_the_weights(
+    launched: Launched, tmp_path: Path
+) -> None:
+    for ranks in (1, 2):
+        result = launched(ranks, "adapters.py", str(tmp_path / f"{ranks}.npy"))
+        assert result.returncode == 0, result.stderr
+    one, two = (np.load(tmp_path / f"{ranks}.npy") for ranks in (1, 2))
+    np.testing.assert_allclose(two, one, rtol=1e-9)
+
+
 def refuse_damaged(path: Path) -> None:
     file = load_tensors(path)
     facts = json.loads(file.metadata["nnc"])
