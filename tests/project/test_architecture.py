@@ -97,6 +97,19 @@ def test_a_call_goes_the_way_of_the_page(title: str, tmp_path: Path) -> None:
     assert missing(WAYS[title], iter(passed(call))) == []
 
 
+def test_a_warm_batch_takes_few_calls() -> None:
+    """118 in 30 modules, and 416 for two batches of `fit`: a check that moves inward again shows here."""
+    model, labels = network(), np.zeros(16, np.int64)
+    calls = {
+        130: lambda: model.train_on_batch(X, labels[:8]),
+        450: lambda: model.fit(np.ones((16, 3), np.float32), labels, batch_size=8, epochs=1),
+    }
+    for most, call in calls.items():
+        for _ in range(3):
+            call()
+        assert len(passed(call)) <= most
+
+
 def test_the_picture_has_the_imports_that_are_there() -> None:
     place = ROOT / "docs" / "site" / "architecture.py"
     specification = importlib.util.spec_from_file_location("site_architecture", place)
