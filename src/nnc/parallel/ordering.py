@@ -6,14 +6,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 from nnc.parallel.collectives import REGISTRY
-from nnc.parallel.tensor_shards import UNSHARD
+from nnc.parallel.tensor_shards import OWN_SHARD, UNSHARD
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
 def order_collectives(graph: SymbolicGraph) -> None:
     """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so."""
-    together = [key for key in graph.execs.toposort() if graph.execs[key].command.op.registry is REGISTRY]
+    operators = {key: graph.execs[key].command.op for key in graph.execs.toposort()}
+    together = [key for key, op in operators.items() if op.registry is REGISTRY and op is not OWN_SHARD]
     for earlier, later in pairwise(together):
         graph.connect(earlier, later)
 
