@@ -43,6 +43,8 @@ PAST_SIZES = 2.0**63
 _FREQUENT: list[object] = []
 # Constructors whose arguments are checked before they run.
 _BEFORE: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
+# What can be gone through again and again, and holds what it gives.
+HELD = (list, tuple, dict, set, frozenset, range)
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -127,6 +129,8 @@ class Rules:
 
 def checked(door: D) -> D:
     """The class, function or method with its arguments checked before each call."""
+    if not callable(door) or door.__module__ == "builtins":
+        raise ArgumentError("checked", got=shown(door), need="a function or class that is written in Python")
     return _wrapped(door, _before)
 
 
@@ -476,8 +480,12 @@ def _of_elements(origin: type, inside: tuple[Any, ...]) -> Rule:
     def test(value: object) -> bool:
         if isinstance(value, str | bytes):
             return element is PLAIN[str] and isinstance(value, str)
-        if isinstance(value, list | tuple):
+        if isinstance(value, HELD):
             return all(map(element.test, value))
+        if type(value).__module__ == "numpy" and _has_elements(value):
+            # All elements of an array are of one type; those of an empty one would be as its zero.
+            array = typing.cast(Any, value)
+            return element.test(array[0] if len(array) else array.dtype.type())
         return _has_elements(value) and (not sized or hasattr(value, "__len__"))
 
     return Rule(test, f"several of {element.need}")

@@ -20,8 +20,9 @@ from tests.fuzz.interleavings.campaign import run_campaign as run_interleaving_c
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
 from tests.fuzz.loops import run_campaign as run_loop_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
+from tests.fuzz.wrong_types import run_campaign as run_wrong_types
 
-OF_ALL = ("calls", "files", "allocations", "interrupts", "interleavings", "loops", "threads", *CAMPAIGNS)
+OF_ALL = ("calls", "files", "allocations", "interrupts", "interleavings", "loops", "threads", "types", *CAMPAIGNS)
 
 
 def main() -> int:
@@ -51,6 +52,8 @@ def main() -> int:
         return _interleavings(options)
     if options.campaign == "loops":
         return _loops(options)
+    if options.campaign == "types":
+        return _wrong_types(options)
     if options.campaign == "threads":
         return _threads(options)
     return _interrupts(options) if options.campaign == "interrupts" else _graphs(options)
@@ -61,6 +64,12 @@ def _calls(options: argparse.Namespace) -> int:
         summary = run_sessions([options.session])
     else:
         summary = run_campaign(options.count, options.first, options.workers)
+    print(summary)
+    return 1 if summary.offences else 0
+
+
+def _wrong_types(options: argparse.Namespace) -> int:
+    summary = run_wrong_types(options.first, options.workers)
     print(summary)
     return 1 if summary.offences else 0
 

@@ -324,7 +324,7 @@ def arguments(world: World, target: Target) -> Arguments:
     sound, gap = True, False
     for parameter in target.parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
-            positional.extend(_argument(world, parameter) for _ in range(0 if gap else world.random.randint(0, 3)))
+            positional.extend(argument_of(world, parameter) for _ in range(0 if gap else world.random.randint(0, 3)))
         elif parameter.default is not parameter.empty and world.chance(0.6):
             gap = True
         elif world.chance(0.005):
@@ -332,7 +332,7 @@ def arguments(world: World, target: Target) -> Arguments:
         else:
             odd = world.chance(0.03)
             sound = sound and not odd
-            value = world.odd() if odd else _argument(world, parameter)
+            value = world.odd() if odd else argument_of(world, parameter)
             if gap or parameter.kind is parameter.KEYWORD_ONLY:
                 named[parameter.name] = value
             else:
@@ -340,7 +340,8 @@ def arguments(world: World, target: Target) -> Arguments:
     return Arguments(tuple(positional), named, sound)
 
 
-def _argument(world: World, parameter: inspect.Parameter) -> object:
+def argument_of(world: World, parameter: inspect.Parameter) -> object:
+    """A value of the type that the parameter's annotation names."""
     if parameter.name == "equation":
         return world.random.choice(EQUATIONS)
     if parameter.name in ("epochs", "steps"):

@@ -12,30 +12,34 @@ import pytest
 import nnc
 from nnc import array_api as xp
 from nnc import nn, ops, planning, symbolic
+from nnc.arguments import checked
 from nnc.concrete import NonZero, Selector, TuneCache, checked_tuning, multiview_synchronize
 from nnc.concrete.multiview import Carry, Taped
 from nnc.core.precautions.replacement import older, write_atomically
 from nnc.core.running.stream import Stream
 from nnc.core.values.command import Command
+from nnc.core.values.dlpack import capsule_of
 from nnc.core.values.dtype import I32
 from nnc.core.values.exchange import map_file
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import Layout, TensorSpec, spec
-from nnc.core.values.storage import Storage
+from nnc.core.values.storage import Storage, allocate_on
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph
 from nnc.errors import DTypeError, NncError
-from nnc.graph import UndirectedGraph
+from nnc.graph import Graph, UndirectedGraph
 from nnc.graph.codec import encode_call
 from nnc.graph.serialize import load_document, save_document
 from nnc.nn.layers import initializers
 from nnc.nn.layers.layer import Scope
 from nnc.nn.zoo import GPT
 from nnc.onnx import OnnxLayer
+from nnc.ops.optimizer.optimizer import SGDAttrs
 from nnc.ops.rules import GRADIENT, NoAttrs
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.passes import prune, simplify
+from nnc.symbolic.placement import is_on_host
 
 GRAPH = SymbolicGraph()
 X = GRAPH.input(spec((3, 4)), "x")
@@ -43,6 +47,8 @@ DYNAMIC = DynamicGraph(backend="reference")
 V = DYNAMIC.variable(np.ones((3, 4), np.float32))
 ADD = Command(ops.elementwise.pointwise.add, NoAttrs())
 COMPILED = symbolic.compile(GRAPH, [X], backend="reference")
+NODES: Graph[str, str, int] = Graph(int)
+NODES.add_node("a")
 VECTOR = xp.asarray([1.0, 2.0])
 RANDOM = ops.random.random.NormalAttrs
 FROZEN = nn.Model(GPT(11, 8, 8, 1, 2), (8,), input_dtype=I32, backend="reference").freeze_generation()
@@ -170,6 +176,58 @@ CALLS: dict[str, Callable[[], object]] = {
     "a device that is an array": lambda: V.to_device(np.ones(2)),
     "a page beside a number": lambda: COMPILED.page("page", before=3),
     "what is read of a number": lambda: COMPILED.read(1.5, [X]),
+    "memory whose label is bytes": lambda: Storage.allocate(8, b"bytes"),
+    "memory whose label is an array": lambda: Tensor.zeros(spec((2, 3)), np.ones(2)),
+    "a spec that is to fit a number": lambda: spec((3,)).fits(1.5),
+    "a spec on an array": lambda: spec((3,)).on(np.ones(2)),
+    "the tensors of a file that are a text": lambda: nn.files.files.Stored("10"),
+    "the tensors of a file that are a number": lambda: nn.files.files.Stored(math.inf),
+    "values that are an array of no axes": lambda: COMPILED.views_in_turn(np.array("text"), [X]),
+    "whether a number is on the host": lambda: is_on_host(1.5),
+    "a capsule of a text": lambda: capsule_of("10", 5, (2,), None),
+    "memory of no device": lambda: allocate_on(1.5, 8),
+    "a key that is an array": lambda: GRAPH.root(np.ones(2)),
+    "passes that are an array": lambda: simplify(GRAPH, [X], np.ones(2)),
+    "passes that are numbers": lambda: simplify(GRAPH, [X], iter([1])),
+    "operands that are an empty array": lambda: ops.concatenate(np.ones(0)),
+    "operands that are a range": lambda: ops.stack(range(2)),
+    "axes that are texts": lambda: V.sum({"a": None}),
+    "axes that are floats": lambda: V.permute(np.ones(2)),
+    "an offset that is a float": lambda: V.alias(spec((3,)), np.float32(1.0), (4,)),
+    "a truth that is an array": lambda: nnc.load("file", mapped=np.ones(2)),
+    "a condition of two values": lambda: nnc.cond(np.ones(2), lambda: 1, lambda: 2),
+    "a layer that learns by an array": lambda: nn.Dense(2).requires_grad_(np.ones(2)),
+    "the state of a layer, strict by an array": lambda: nn.Dense(2).load_state_dict({}, strict=np.ones(2)),
+    "a learned array of an array": lambda: nnc.variable(1.0, requires_grad=np.ones(2)),
+    "rows of a history that are an array": lambda: nn.History(np.ones(2)),
+    "complex numbers up to here": lambda: nnc.arange(2j),
+    "complex numbers of the standard up to here": lambda: xp.arange(0.5, 2j),
+    "powers to a complex number": lambda: nnc.logspace(2j, 3),
+    "a real array of a complex number": lambda: xp.full_like(VECTOR, 2j),
+    "frequencies at a complex distance": lambda: xp.fft.rfftfreq(3, d=2j),
+    "sizes of a transform that are bytes": lambda: xp.fft.irfftn(xp.asarray([[1j]]), s=b"by"),
+    "repeats beyond 64 bits": lambda: xp.repeat(xp.zeros(3), xp.asarray([2**62, 2**62, 2**62])),
+    "tiles that are bytes": lambda: xp.tile(VECTOR, b"bytes"),
+    "rows of a triangle beyond all memory": lambda: nnc.tril_indices(2**40, m=0),
+    "places of a shape beyond all memory": lambda: nnc.indices([2**40, 0]),
+    "a rate between numbers of two widths": lambda: nn.find_rate(
+        nn.Model(nn.Dense(2), (3,)), np.ones((2, 3)), low=1e308, high=np.float32(0.5)
+    ),
+    "a reduction that gives nothing": lambda: symbolic.minimize(
+        GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], reduction=lambda gradients: []
+    ),
+    "a weight of a loss that no float holds": lambda: ops.binary_cross_entropy(V, V, positive_weight=10**400),
+    "an edge that no float holds": lambda: ops.histogram(V, (10**400,)),
+    "a reduction that gives no gradients": lambda: symbolic.minimize(
+        GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], reduction=lambda gradients: None
+    ),
+    "a folder with a zero byte in its name": lambda: nn.data.ImageFolder("a\0b", (4, 4)),
+    "weights of nodes that are nothing": lambda: NODES.longest_paths(lambda key: None),
+    "labels that are nothing": lambda: NODES.to_dot(lambda node: None),
+    "a file named by half a character": lambda: save_tensors("\ud800", {}),
+    "a file with a zero byte in its name": lambda: planning.read_csv("a\0b"),
+    "a document with a number for a name": lambda: save_document("graph", 1, {1: 2}),
+    "a class of Python that is to be checked": lambda: checked(int),
     "a node by a strange integer": lambda: UndirectedGraph(int).remove_node(np.int64(2)),
 }
 
@@ -188,10 +246,6 @@ def test_as_many_old_files_as_no_folder_holds_are_asked_for_and_it_returns(tmp_p
 
 def test_layouts_are_told_apart_by_what_they_are() -> None:
     assert TensorSpec((3,), layout=Layout.NCHW).layout is Layout.NCHW
-
-
-def test_memory_is_shown_whatever_its_label_is() -> None:
-    assert "b'bytes'" in repr(Storage.allocate(8, b"bytes"))  # type: ignore[arg-type]  # what was found
 
 
 def test_narrow_floats_are_compared_with_the_ends_of_wide_integers() -> None:
@@ -233,3 +287,7 @@ def test_an_axis_is_an_integer_of_numpy_too() -> None:
     assert V.expand_dims(one).shape == (3, 1, 4)  # type: ignore[arg-type]
     assert xp.cumulative_prod(VECTOR, axis=np.int64(0)).tolist() == [1.0, 2.0]  # type: ignore[arg-type]
     assert xp.tensordot(VECTOR, VECTOR, axes=one).item() == 5.0  # type: ignore[arg-type]
+
+
+def test_the_version_of_a_document_is_an_integer_of_numpy_too() -> None:
+    assert load_document(save_document("graph", np.int64(2), {}), "graph", 2) == {}  # type: ignore[arg-type]

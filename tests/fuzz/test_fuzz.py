@@ -11,6 +11,7 @@ from tests.fuzz.campaign import CALLS, MEMORY, RETURNED, run_session, run_sessio
 from tests.fuzz.limits import memory_limit
 from tests.fuzz.surface import Target, targets
 from tests.fuzz.world import World
+from tests.fuzz.wrong_types import run_targets
 
 from nnc import ops
 from nnc.errors import ShapeError, VerificationError
@@ -25,6 +26,13 @@ def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:
     assert summary.calls == CALLED
     assert summary.outcomes[RETURNED] > CALLED // 10
     assert sum(count for name, count in summary.outcomes.items() if name.endswith("Error")) > CALLED // 4
+
+
+def test_values_of_wrong_types_are_told_of() -> None:
+    with memory_limit(MEMORY):
+        summary = run_targets(range(3, len(targets()), 40))
+    assert [str(offence) for offence in summary.offences] == []
+    assert summary.calls > 1_000
 
 
 def test_the_table_covers_the_public_surface() -> None:

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc import ops
-from nnc.array_api.data_types import OF_NUMBERS, Number, check_broadcast, lifted, meet, numpy_work
+from nnc.array_api.data_types import (
+    OF_NUMBERS,
+    Number,
+    check_broadcast,
+    check_real,
+    lifted,
+    meet,
+    numpy_work,
+    real_values,
+)
 from nnc.array_api.elementwise import checked_array
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
@@ -37,11 +46,8 @@ def chosen_device(device: AnyDevice | None) -> AbstractContextManager[object]:
 
 
 def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
-    array, chosen = np.asarray(value), dtype_of(dtype)
-    if array.dtype.kind == "c" and chosen.kind != "complex":
-        raise DTypeError("full", got=f"complex numbers for {chosen}", need="a complex element type", fix="take real()")
     with chosen_device(device):
-        return tensor(np.asarray(array, chosen.numpy))
+        return tensor(real_values("full", np.asarray(value), dtype_of(dtype)))
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
@@ -51,7 +57,9 @@ def _sizes(shape: Shape) -> tuple[int, ...]:
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:
     chosen = checked_array("like", x).dtype if dtype is None else dtype_of(dtype)
     with numpy_work("full_like"):
-        return placed(lifted(x, np.full(x.shape, value, chosen.numpy)), device)
+        return placed(
+            lifted(x, np.full(x.shape, real_values("full_like", np.asarray(value), chosen), chosen.numpy)), device
+        )
 
 
 def _number_dtype(value: Number) -> DType:
@@ -146,6 +154,7 @@ def arange(
     """start, start + step, … below stop; from 0 where one number is given."""
     first, end = (0, start) if stop is None else (start, stop)
     whole = all(isinstance(number, int) for number in (first, end, step))
+    check_real("arange", first, end, step)
     with numpy_work("arange"):
         return _made(np.arange(first, end, step), dtype or OF_NUMBERS[int if whole else float], device)
 

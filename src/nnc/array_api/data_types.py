@@ -145,6 +145,19 @@ def numpy_work(subject: str) -> Iterator[None]:
         raise ArgumentError(subject, got=str(error).rstrip("."), need=need) from None
 
 
+def check_real(subject: str, *numbers: object) -> None:
+    """DTypeError for complex numbers, of which NumPy takes the real part behind a warning."""
+    if any(isinstance(number, complex | np.complexfloating) for number in numbers):
+        raise DTypeError(subject, got="a complex number", need="real numbers", fix="take its .real")
+
+
+def real_values(subject: str, values: np.ndarray, dtype: DType) -> np.ndarray:
+    """NumPy's values in an element type; complex ones in a complex type alone, for others would lose half of them."""
+    if np.iscomplexobj(values) and not np.issubdtype(dtype.numpy, np.complexfloating):
+        raise DTypeError(subject, got=f"complex numbers for {dtype}", need="a complex element type", fix="take real()")
+    return values.astype(dtype.numpy, copy=False)
+
+
 def meet(subject: str, *values: ArrayOperand | Number) -> tuple[ArrayOperand, ...]:
     """Arrays and numbers as arrays of one element type; at least one is an array."""
     home = next((value for value in values if isinstance(value, ArrayOperand)), None)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 
 from nnc import ops
 from nnc.arguments import shown
 from nnc.array_api.creation import chosen_device
-from nnc.array_api.data_types import numpy_work
+from nnc.array_api.data_types import check_real, numpy_work
 from nnc.array_api.elementwise import checked_array
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
-from nnc.errors import ArityError, AttributeValueError, DTypeError
+from nnc.errors import ArgumentError, ArityError, AttributeValueError, DTypeError
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.rules import CONTINUOUS, FLOATS
 
@@ -108,6 +109,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType | None = None, device: D
 
 
 def _check_frequencies(name: str, n: int, d: float) -> None:
+    check_real(name, d)
     if n < 1 or not 0.0 < abs(d) < math.inf:
         raise AttributeValueError(
             name, got=f"n={shown(n)}, d={shown(d)}", need="a count ≥ 1 and a spacing that is not 0"
@@ -143,6 +145,8 @@ def _sizes(x: Array, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], li
     """Sizes and axes of a transform along several: the last ones where sizes alone are given."""
     places = list(range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)) if axes is None else list(axes)
     places = [place_of("fft", place, x.ndim) for place in places]
+    if isinstance(cast(object, s), str | bytes):
+        raise ArgumentError("fft", got=f"s={shown(s)}", need="a size for each axis")
     if s is not None and len(s) != len(places):
         raise ArityError("fft", got=f"{len(s)} sizes for axes {places}", need="a size for each axis")
     return list(s) if s is not None else [x.shape[place] for place in places], places

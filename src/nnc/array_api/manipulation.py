@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from nnc import ops
+from nnc.arguments import shown
 from nnc.array_api.data_types import check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
+from nnc.core.values.dtype import I64
+from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes
 
 Array = ArrayOperand
@@ -86,7 +91,10 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     along = x.reshape(-1) if axis is None else checked_array("repeat", x)
     place = 0 if axis is None else place_of("repeat", axis, x.ndim)
     with numpy_work("repeat"):
-        counts = np.asarray(repeats if isinstance(repeats, int) else repeats.numpy(), np.int64)
+        counts = np.asarray(repeats.numpy() if isinstance(repeats, ArrayOperand) else repeats, np.int64)
+        # NumPy adds them up in 64 bits, and writes past the end where that is not enough.
+        total = sum(counts.reshape(-1).tolist()) * (along.shape[place] if counts.size == 1 else 1)
+        Tensor.empty(TensorSpec(check_shape((total,), "repeat"), I64))
         rows = np.repeat(np.arange(along.shape[place]), counts)
     return ops.index_select(along, lifted(x, rows), place)
 
@@ -136,6 +144,8 @@ def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     """x so many times along each axis."""
+    if not isinstance(cast(object, repetitions), tuple | list):
+        raise ArgumentError("tile", got=f"repetitions={shown(repetitions)}", need="a tuple of integers")
     rank = max(checked_array("tile", x).ndim, len(repetitions))
     counts = (*(1,) * (rank - len(repetitions)), *repetitions)
     repeated = x.reshape((*(1,) * (rank - x.ndim), *x.shape))

@@ -64,6 +64,8 @@ class TuneOptions:
 @checked
 def checked_tuning(subject: str, autotune: TuneOptions | bool, deterministic: bool) -> TuneOptions | None:
     """How to tune a planned graph; None for not at all. UsageError when what is fixed is also to be measured."""
+    if isinstance(autotune, np.bool_):
+        autotune = bool(autotune)
     if autotune is False:
         return None
     if deterministic:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from nnc.arguments import Count, Size, checked
+from nnc.arguments import Count, Size, checked, explained
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import DType
@@ -20,6 +20,7 @@ from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 
 
+@explained
 def tensor(
     value: ArrayLike | Tensor,
     dtype: DType | str | None = None,
@@ -42,6 +43,7 @@ def tensor(
     return made(value, dtype, share=share, device=None if device is None else present(device_of(device)))
 
 
+@explained
 def variable(
     value: ArrayLike | Tensor,
     dtype: DType | str | None = None,

@@ -84,14 +84,14 @@ class ListStorage(Generic[D]):
         return 0 <= index < len(self._slots) and self._slots[index] is not _EMPTY
 
     def __getitem__(self, index: int) -> D:
-        if index >= 0:
-            try:
-                data = self._slots[index]
-            except IndexError:
-                raise KeyError(index) from None
-            if data is not _EMPTY:
-                return data
-        raise KeyError(index)
+        try:
+            data = self._slots[index] if index >= 0 else _EMPTY
+        except (IndexError, TypeError, ValueError):
+            # What cannot be compared, or is no index, is no key either.
+            data = _EMPTY
+        if data is _EMPTY:
+            raise KeyError(index)
+        return data
 
     def __setitem__(self, index: int, data: D) -> None:
         slots = self._slots

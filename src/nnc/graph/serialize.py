@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from operator import index
 from types import MappingProxyType
 from typing import Generic, TypeGuard, TypeVar
 
@@ -78,7 +79,9 @@ def save_document(name: str, version: int, document: Json) -> str:
     """A JSON object as canonical JSON that says its format and version."""
     if not isinstance(document, dict):
         raise FormatError(name, got=f"a {type(document).__name__}", need="an object")
-    return canonical_json({"format": name, "version": version, **document})
+    if not all(isinstance(key, str) for key in document):
+        raise FormatError(name, got="a name that is no text", need="an object with names that are texts")
+    return canonical_json({"format": name, "version": index(version), **document})
 
 
 @explained

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
+from nnc.errors import ArgumentError
 from nnc.graph.view import Topology
 from nnc.graph.visit import depth_first, toposort
 
@@ -88,6 +90,8 @@ def longest_paths(graph: Topology[K], weight: Callable[[K], int] | None = None) 
     """
     order = toposort(graph)
     weights = dict.fromkeys(order, 1) if weight is None else {key: weight(key) for key in order}
+    if not all(isinstance(value, Real) for value in weights.values()):
+        raise ArgumentError("longest_paths", got="a weight that is no number", need="a number for each node")
     from_source: dict[K, int] = {}
     for key in order:
         before = max((from_source[source] for source in graph.predecessors(key)), default=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from nnc.arguments import shown
+from nnc.errors import ArgumentError
 from nnc.graph.view import GraphView
 
 K = TypeVar("K", bound=int)
@@ -63,5 +65,7 @@ def dot_lines(
 
 
 def _attributes(label: str) -> str:
+    if not isinstance(label, str):
+        raise ArgumentError("to_dot", got=f"a label that is {shown(label)}", need="a text")
     escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f' [label="{escaped}"]' if label else ""

@@ -16,7 +16,7 @@ import numpy as np
 from nnc import ops
 from nnc.array_api import creation as standard
 from nnc.array_api.creation import chosen_device, placed
-from nnc.array_api.data_types import lifted, numpy_work
+from nnc.array_api.data_types import check_real, lifted, numpy_work
 from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
@@ -212,6 +212,7 @@ def arange(
     [0 2 4]
     """
     first, end = (0, start) if stop is None else (start, stop)
+    check_real("arange", first, end, step)
     whole = all(isinstance(entry, int | np.integer) for entry in (first, end, step))
     chosen = chosen_dtype(dtype, I64 if whole else F32)
     with numpy_work("arange"), chosen_device(device):
@@ -242,12 +243,14 @@ def logspace(
     start: float, stop: float, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: AnyDType | None = None
 ) -> Array:
     """base^start to base^stop, in equal steps of the exponent."""
+    check_real("logspace", start, stop, base)
     with numpy_work("logspace"):
         return _in(np.logspace(start, stop, num, endpoint, base), dtype)
 
 
 def geomspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: AnyDType | None = None) -> Array:
     """`num` numbers from start to stop, each so many times the one before."""
+    check_real("geomspace", start, stop)
     with numpy_work("geomspace"):
         return _in(np.geomspace(start, stop, num, endpoint), dtype)
 
@@ -409,7 +412,8 @@ def _triangle(n: int, m: int | None, k: int) -> np.ndarray:
     """True on and below the k-th diagonal; whether there is memory for the places is asked first."""
     columns = n if m is None else m
     _check_room((n, columns))
-    return np.tri(n, columns, max(min(k, columns), -n), dtype=np.bool_)
+    with numpy_work("triangle"):
+        return np.tri(n, columns, max(min(k, columns), -n), dtype=np.bool_)
 
 
 def _check_room(shape: tuple[int, ...]) -> None:
@@ -430,7 +434,8 @@ def indices(dimensions: Sequence[int]) -> Array:
     """
     sizes = sizes_of(dimensions)
     _check_room((len(sizes), *sizes))
-    return tensor(np.indices(sizes, np.int64))
+    with numpy_work("indices"):
+        return tensor(np.indices(sizes, np.int64))
 
 
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
+from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import fill, opened, read_file
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
@@ -220,7 +221,8 @@ def dtype_named(number: int, subject: str = "onnx") -> DType:
     try:
         return dtype_of(onnx.helper.tensor_dtype_to_np_dtype(number))
     except (KeyError, DTypeError):
-        known = onnx.TensorProto.DataType.keys()[number] if 0 <= number < 100 else str(number)
+        names = {value: name for name, value in onnx.TensorProto.DataType.items()}
+        known = names.get(number, str(number))
         raise DTypeError(subject, got=f"element type {known}", need="f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool") from None
 
 
@@ -239,6 +241,9 @@ def differing_axes(inputs: Mapping[str, onnx.ValueInfoProto], arrays: Mapping[st
 
 def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
     """The elements of a tensor; FormatError where sizes and data do not agree."""
+    if not isinstance(cast(object, tensor), onnx.TensorProto):
+        # An attribute may hold anything.
+        raise FormatError("tensor", got=shown(tensor), need="a tensor")
     shape = tuple(tensor.dims)
     if any(size < 0 for size in shape) or len(shape) > MAX_DIMENSIONS:
         raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)}", need="sizes ≥ 0, at most 8 of them")

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.device import Device
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
-from nnc.errors import ArityError, DeviceError, DTypeError, NotDifferentiableError, UsageError
+from nnc.errors import ArityError, AttributeValueError, DeviceError, DTypeError, NotDifferentiableError, UsageError
 from nnc.graph import VARIADIC, Op, OpAttr, Registry, default_registry
 from nnc.graph.composition import OPTIONAL_INPUTS
 from nnc.ops.batching import BATCHED, BatchedCall, batched_alike
@@ -26,9 +27,15 @@ from nnc.ops.permutation import PERMUTED, Permutation, Permuted, permuted_alike
 from nnc.ops.precision import FULL, PRECISION, Precision
 from nnc.ops.work import WORK
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 A = TypeVar("A")
 
 Specs = tuple[TensorSpec, ...]
+# How fields of attributes that hold floats are annotated, and the names of such fields.
+_OF_NUMBERS = frozenset({"float", "Positive", "Rate", "Share", "tuple[float, ...]"})
+_NUMBERS: dict[type, tuple[str, ...]] = {}
 Gradients = tuple[Operand | None, ...]
 
 
@@ -176,6 +183,9 @@ def describe(
     GRADIENT.set(op, gradient)
     INPLACE.set(op, inplace if callable(inplace) else lambda attrs: inplace)
     PATTERN.set(op, pattern)
+    _NUMBERS[op.attributes] = tuple(
+        [row.name for row in fields(cast("type[DataclassInstance]", op.attributes)) if row.type in _OF_NUMBERS]
+    )
     OPTIONAL_INPUTS.set(op, optional)
     PRECISION.set(op, precision)
     STAND_INS.set(op, stand_ins)
@@ -226,12 +236,24 @@ def infer(op: Op[A], attrs: A, specs: tuple[TensorSpec | None, ...]) -> Specs:
     check_arity(op, specs)
     home = _home(op, specs)
     try:
+        for name in _NUMBERS.get(op.attributes, ()):
+            if type(value := getattr(attrs, name)) is not float:
+                _check_number(name, value)
         results = INFER[op](attrs, specs)  # type: ignore[arg-type]  # absent optional inputs are handled by the rules
     except UsageError as error:
         # Rules are shared by families, so the operator's name is put in here, once for all of them.
         error.subject = op.name
         raise
     return results if home is None else tuple([spec.on(home) for spec in results])
+
+
+def _check_number(name: str, value: object) -> None:
+    """AttributeValueError for what no float holds: an integer that is larger, a complex number."""
+    for number in value if isinstance(value, tuple) else (value,):
+        try:
+            float(number)
+        except (OverflowError, TypeError, ValueError):
+            raise AttributeValueError(name, got=f"{name}={shown(number)}", need="a number that a float holds") from None
 
 
 def _home(op: Op[Any], specs: tuple[TensorSpec | None, ...]) -> Device | None:

@@ -25,11 +25,13 @@ def read_csv(path: str | Path) -> Problem:
     twice, a line with more fields than the header, a field that is not an integer, or a block that cannot be.
     """
     place = Path(path)
+    if "\0" in str(path):
+        raise FormatError("CSV file", got="a path with a zero byte", need="the name of a file")
     if place.exists() and not (place.is_file() or place.is_dir()):
         raise FormatError(str(path), got="a pipe or a device", need="a CSV file")
     try:
         return _read(path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, UnicodeError, csv.Error) as error:
         got = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
         need = "a CSV file in UTF-8 that can be read"
         raise FormatError(

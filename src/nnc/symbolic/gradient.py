@@ -123,9 +123,9 @@ def relevant(
     reached = graph.execs.reachable(
         [writer for symbol in outputs for writer in graph.writers(symbol.key)], reverse=True
     )
-    if sources:
+    if len(sources):
         reached = reached & graph.execs.reachable(sources)
-    if destinations:
+    if len(destinations):
         reached = reached & graph.execs.reachable(destinations, reverse=True)
     seen: set[ExecKey] = set()
     for key in graph.execs.toposort(reached):

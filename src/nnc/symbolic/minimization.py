@@ -13,13 +13,13 @@ from dataclasses import replace
 from math import inf
 from typing import TypeAlias
 
-from nnc.arguments import checked
+from nnc.arguments import checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import F32, F64, DType
 from nnc.core.values.spec import TensorSpec
-from nnc.errors import AttributeValueError
+from nnc.errors import ArityError, AttributeValueError
 from nnc.ops.composed.compose import sum_of
 from nnc.ops.elementwise.pointwise import affine, cast, clamp, divide, minimum, multiply, sqrt, square
 from nnc.ops.movement.broadcast import reduce_sum
@@ -112,11 +112,11 @@ def minimize(
         backward(graph, losses, [*parameters, *inputs], seeds, sources=sources, destinations=destinations)
     )
     gradients = tuple(unscaled(gradient, loss_scale) for gradient in gradients)
-    followed: Sequence[Symbol] = gradients[: len(parameters)]
+    followed = gradients[: len(parameters)]
     made = update_by(
         graph,
         optimizer,
-        followed if reduction is None else reduction(followed),
+        followed if reduction is None else _reduced(followed, reduction, len(changed)),
         changed,
         scalars=scalars,
         rates=rates,
@@ -139,6 +139,17 @@ def unscaled(gradient: Symbol, scale: float | Symbol) -> Symbol:
     if isinstance(scale, Symbol):
         return multiply(gradient, cast(divide(scalar_like(scale, 1.0), scale), gradient.spec.dtype))
     return gradient if scale == 1.0 else affine(gradient, 1.0 / scale)
+
+
+def _reduced(
+    gradients: Sequence[Symbol], reduction: Callable[[Sequence[Symbol]], Sequence[Symbol]], count: int
+) -> Sequence[Symbol]:
+    """What the reduction makes of the gradients: one for each of what is changed."""
+    made = reduction(gradients)
+    if not isinstance(made, Sequence) or len(made) != count:
+        got, need = f"{shown(made)} from the reduction", f"{count} gradients, one for each parameter"
+        raise ArityError("minimize", got=got, need=need, origin=caller_origin())
+    return made
 
 
 @checked

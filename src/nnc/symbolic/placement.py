@@ -37,6 +37,7 @@ _COPY = Command(contiguous, NoAttrs())
 Scopes = Mapping[str, Device]
 
 
+@checked
 def is_on_host(graph: SymbolicGraph) -> bool:
     """Whether all values of the graph, bodies left out, are in memory of the host."""
     return all(record.spec.device.is_host for _, record in graph.tensors.items())

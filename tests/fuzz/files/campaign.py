@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import resource
 import time
 import warnings
@@ -17,11 +18,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tests.fuzz.files.kinds import KINDS
-from tests.fuzz.limits import Overtime, describe, time_limit
+from tests.fuzz.limits import Overtime, describe, processor_limit, time_limit
 
 from nnc.errors import NncError, VerificationError
 
-SECONDS = 5
+# Seconds of a processor, and of any clock however busy the machine is.
+SECONDS, PATIENCE = 5, 120
 MEMORY = 2 << 30
 PART = 5000
 READ = "read"
@@ -55,19 +57,19 @@ class Report:
         return json.dumps({"files": self.files, "kinds": kinds, "slowest": slowest, "failures": self.failures})
 
 
-def read_file(seed: int, report: Report) -> None:
-    """Write the file of a seed, read it, and count what came out."""
+def read_file(seed: int, report: Report, folder: Path) -> None:
+    """Write the file of a seed into the folder, read it, and count what came out."""
     random = Random(seed)
     kind = KINDS[seed % len(KINDS)]
     content = kind.mutate(random, random.choice(kind.whole()))
     began = time.perf_counter()
-    with TemporaryDirectory(prefix="nnc-fuzz-") as folder, warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
-        place = Path(folder) / "file"
+        place = folder / "file"
         place.write_bytes(content)
         outcome = READ
         try:
-            with time_limit(SECONDS):
+            with time_limit(PATIENCE), processor_limit(SECONDS):
                 kind.read(place)
         except (Exception, Overtime) as error:
             outcome = type(error).__name__
@@ -80,8 +82,11 @@ def read_file(seed: int, report: Report) -> None:
 def read_files(seeds: Iterable[int]) -> Report:
     """The files of these seeds, in this process."""
     report = Report()
-    for seed in seeds:
-        read_file(seed, report)
+    with TemporaryDirectory(prefix="nnc-fuzz-") as folder:
+        for seed in seeds:
+            read_file(seed, report, Path(folder))
+            for left in os.scandir(folder):
+                os.unlink(left)
     return report
 
 

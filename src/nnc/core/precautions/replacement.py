@@ -130,7 +130,10 @@ class _Part:
 
 def _target(path: Path) -> Path:
     """The file that is replaced: what a link points to. UsageError for what is no plain file."""
-    target = Path(os.path.realpath(path))
+    try:
+        target = Path(os.path.realpath(path))
+    except ValueError:
+        raise UsageError(str(path), got="a zero byte, or half a character", need="the name of a file") from None
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise UsageError(str(path), got="a folder, a device or a circle of links", need="the name of a file")
     return target

@@ -11,6 +11,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p, py_object
 from typing import Any
 
+from nnc.arguments import explained
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import BF16, BOOL, C64, C128, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, DType
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
@@ -66,6 +67,7 @@ def _drop_capsule(capsule: int) -> None:
 _ENDS = (_Deleter(_give_back), _Deleter(_drop_capsule))
 
 
+@explained
 def capsule_of(spec: TensorSpec, address: int, strides: Shape, owner: object) -> object:
     """A capsule over memory of a device, for one taker; `owner` lives as long as that holds it."""
     if spec.dtype not in _CODES:

@@ -79,7 +79,7 @@ def save_tensors(
 @checked
 def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
     """sha256 of what is said of the tensors, their names, specs and elements."""
-    digest = hashlib.sha256(facts.encode())
+    digest = hashlib.sha256(facts.encode("utf-8", "surrogatepass"))
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, str(tensor.spec.on(CPU))]).encode())
         digest.update(_bytes_of(tensor))

@@ -229,15 +229,18 @@ class TensorSpec(Hashed):
         layout = self.layout
         return TensorSpec(layout.sizes, self.dtype, device=self.device) if isinstance(layout, Blocked) else self
 
+    @explained
     def laid(self, blocks: Blocked) -> TensorSpec:
         """The same elements in blocks."""
         return TensorSpec(blocks.shape, self.dtype, blocks, self.device)
 
+    @explained
     def fits(self, other: TensorSpec) -> bool:
         """Whether a tensor of one may stand where the other is asked for: of its shape and type, read where that is."""
         same = (self.shape, self.dtype) == (other.shape, other.dtype)
         return same and self.device.space == other.device.space
 
+    @explained
     def on(self, device: Device) -> TensorSpec:
         """The same there."""
         return self if device == self.device else TensorSpec(self.shape, self.dtype, self.layout, device)

@@ -12,12 +12,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import explained
+from nnc.arguments import explained, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.recorder import PROFILER, Allocated, now
-from nnc.errors import DeviceError, MemoryLimitError, OutOfMemoryError
+from nnc.errors import ArgumentError, DeviceError, MemoryLimitError, OutOfMemoryError
 
 ALIGNMENT = 64
 MAX_BYTES = 2**62
@@ -75,6 +75,12 @@ class WatchedMemory:
         return self.changed <= number and self._seen in (None, crc32(content.data))
 
 
+def check_label(label: str) -> None:
+    """ArgumentError unless it is a text."""
+    if not isinstance(label, str):
+        raise ArgumentError("storage", got=f"label={shown(label)}", need="a text")
+
+
 class Storage:
     """`nbytes` bytes from `address` on, a multiple of 64, or bytes that somebody else owns.
 
@@ -106,6 +112,7 @@ class Storage:
     @classmethod
     def owned(cls, owner: object, address: int, nbytes: int, label: str = "") -> Storage:
         """Bytes that live as long as `owner`, which is an array of them in NumPy's eyes; made one when asked for."""
+        check_label(label)
         made = cls.__new__(cls)
         made._bytes, made.owner, made.watch, made.file = None, owner, None, None
         made.address, made.nbytes, made.label, made.read_only = address, nbytes, label, False
@@ -161,6 +168,7 @@ class DeviceStorage(Storage):
     __slots__ = ("device",)
 
     def __init__(self, device: Device, owner: object, address: int, nbytes: int, label: str = "") -> None:
+        check_label(label)
         self._bytes, self.owner, self.watch, self.file = None, owner, None, None
         self.address, self.nbytes, self.label, self.read_only = address, nbytes, label, False
         self.device = device
@@ -188,6 +196,7 @@ class DeviceStorage(Storage):
         raise DeviceError("pickle", got=f"storage of {self.device}", need="storage of the host", fix="x.to('cpu')")
 
 
+@explained
 def allocate_on(device: Device, nbytes: int, label: str = "") -> Storage:
     """Fresh memory of a device, not initialized. OutOfMemoryError when it has not that much."""
     return Storage.allocate(nbytes, label) if device.is_host else memory_of(device).allocate(device, nbytes, label)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import index
 from typing import Self
 
 import numpy as np
@@ -265,7 +266,7 @@ class Tensor:
         """A strided view: `offset` and `strides` in elements, relative to this tensor's first element."""
         if spec.dtype is not self.dtype:
             raise DTypeError("view", got=f"{spec.dtype} over {self.dtype}", need="one element type")
-        return Tensor(spec, self.storage, self.offset + offset * self.dtype.itemsize, strides)
+        return Tensor(spec, self.storage, self.offset + index(offset) * self.dtype.itemsize, strides)
 
     @property
     def extent(self) -> tuple[int, int]:

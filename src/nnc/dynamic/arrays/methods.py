@@ -172,7 +172,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def reshape(self, *shape: int | Iterable[int]) -> Self:
         """The same elements under another shape, given as sizes or as one tuple; one size may be -1."""
-        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
         return reshape(self, sizes)  # type: ignore[arg-type]  # integers: `reshape` says so of anything else
 
     @located

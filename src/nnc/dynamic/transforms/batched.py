@@ -321,7 +321,9 @@ def operand_of(value: object) -> ArrayOperand:
     if isinstance(value, ArrayOperand):
         return value
     trace = active_trace()
-    array = value if is_array(value) else np.asarray(value, np.float32 if isinstance(value, float) else None)
+    # What f32 does not hold is infinite in it.
+    with np.errstate(over="ignore"):
+        array = value if is_array(value) else np.asarray(value, np.float32 if isinstance(value, float) else None)
     made = default_graph().constant(array) if trace is None else trace.lift(array)  # type: ignore[arg-type]  # it is an array
     assert made is not None
     return made

@@ -47,6 +47,8 @@ def cond(condition: Tree, then: Function, otherwise: Function, *operands: Tree) 
     trace = active_trace()
     if isinstance(condition, BatchedValue) or (active_levels() and isinstance(condition, TracedValue)):
         return _chosen(condition, then(*operands), otherwise(*operands))
+    if isinstance(condition, np.ndarray) and condition.size != 1:
+        raise ShapeError("cond", got=f"a condition of {condition.size} values", need="a single one", fix="use where()")
     if trace is None or not isinstance(condition, ArrayOperand):
         return then(*operands) if condition else otherwise(*operands)
     leaves, structure = flatten(operands)

@@ -71,6 +71,8 @@ def find_rate(
     batch_size: Count | None = None,
 ) -> RateSweep:
     """Train a copy of the model with rates from `low` to `high`; neither the model nor batches or a frame are moved."""
+    # NumPy would compare in the narrower type of its own numbers.
+    low, high = float(low), float(high)
     if low >= high:
         raise ArgumentError("find_rate", got=f"low={low:g}, high={high:g}", need="low < high")
     if isinstance(data, BatchSource):

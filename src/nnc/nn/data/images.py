@@ -42,8 +42,9 @@ class ImageFolder:
         self.folder, self.size, self.channels = Path(path), size, channels
         try:
             folders = [value for value in sorted(self.folder.iterdir()) if value.is_dir()]
-        except OSError as error:
-            raise DataError(str(path), got=reason_of(error), need="a folder with a folder per class") from None
+        except (OSError, ValueError) as error:
+            got = reason_of(error) if isinstance(error, OSError) else "a zero byte in the name"
+            raise DataError(str(path), got=got, need="a folder with a folder per class") from None
         files = [
             (file, value.name)
             for value in folders

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import overload
 
+from nnc.arguments import explained, shown
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.tree import LEAF, Tree, flatten
 from nnc.dynamic.variable import Variable
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.nn.model.model import Model
 from nnc.nn.state.layer_state import LayerState
 from nnc.nn.state.tensor_files import stored_tensors
@@ -26,7 +27,10 @@ class Stored(dict[str, Variable]):
     """
 
     def __init__(self, entries: Iterable[tuple[str, Variable]] | Mapping[str, Variable] = ()) -> None:
-        super().__init__(entries)
+        try:
+            super().__init__(entries)
+        except (TypeError, ValueError):
+            raise ArgumentError("Stored", got=shown(entries), need="pairs of a path and its tensor") from None
 
     def __missing__(self, name: str) -> Stored:
         below = {path.removeprefix(f"{name}."): value for path, value in self.items() if path.startswith(f"{name}.")}
@@ -67,6 +71,7 @@ def load(path: Path | str, *, mapped: bool = ...) -> Stored: ...
 def load(path: Path | str, model: LayerState, *, strict: bool = ...) -> LayerState: ...
 @overload
 def load(path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ...) -> Model: ...
+@explained
 def load(
     path: Path | str,
     model: Model | LayerState | None = None,

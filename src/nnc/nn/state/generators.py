@@ -34,5 +34,5 @@ class PlacedInitializer(Protocol):
 @checked
 def generator_for(seed: int, path: str) -> np.random.Generator:
     """The random numbers that belong to `path` under `seed`."""
-    digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}:{path}".encode("utf-8", "surrogatepass")).digest()
     return np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "little")))

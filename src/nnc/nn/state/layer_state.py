@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import shown
+from nnc.arguments import explained_as, shown
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
@@ -91,6 +91,7 @@ class HookHandle(Generic[H]):
             self._hooks.remove(self._hook)
 
 
+@explained_as("Layer")
 class LayerState:
     """What every layer and module can be asked for of the tensors it has, beside what it computes."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from numbers import Integral
 
 from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
@@ -60,6 +61,7 @@ def split(x: T, parts: int | Sequence[int], axis: int = 0) -> tuple[T, ...]:
     """Views of `x` along `axis`: so many of equal size, or those between the given places."""
     (along,) = normalize_axes("split", axis, x.spec.rank)
     size = x.shape[along]
+    parts = int(parts) if isinstance(parts, Integral) else parts
     if isinstance(parts, int) and (parts < 1 or size % parts or parts > max(size, MOST_EMPTY)):
         need = f"a divisor of {size}" if size else f"1 to {MOST_EMPTY} empty parts"
         raise ShapeError("split", got=f"{x.spec} in {parts} parts", need=need)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from operator import index
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def normalize_axes(subject: str, axes: int | Iterable[int] | None, rank: int) ->
     """Ascending non-negative axes; None means all. AttributeValueError when out of range or repeated."""
     if isinstance(axes, int | np.integer):
         axes = (int(axes),)
-    chosen = tuple(range(rank)) if axes is None else tuple(axes)
+    chosen = tuple(range(rank)) if axes is None else tuple([index(axis) for axis in axes])
     wrapped = tuple(sorted(axis + rank if axis < 0 else axis for axis in chosen))
     if any(not 0 <= axis < rank for axis in wrapped) or len(set(wrapped)) != len(wrapped):
         raise AttributeValueError(subject, got=f"axes {list(chosen)}", need=f"distinct axes of {rank} dimensions")

@@ -399,7 +399,7 @@ class Compiled(Uncopied):
     ) -> tuple[np.ndarray, ...]:
         """`views` for callers who are within `exclusively`."""
         concrete = self.allocate()
-        if not isinstance(values, Iterable):
+        if not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
             raise ArgumentError("views", got=shown(values), need="pairs of a symbol and its value")
         for pair in values:
             try:

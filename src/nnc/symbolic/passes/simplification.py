@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
-from nnc.arguments import checked
+from nnc.arguments import checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.shield import Shield
 from nnc.core.settings import SETTINGS
+from nnc.errors import ArgumentError
 from nnc.graph import Analysis, Changed, PassManager, Provider, Transform
 from nnc.symbolic.bodies import Renamed, change_bodies, copy_body
 from nnc.symbolic.ir import Body, Symbol, SymbolicGraph, bodies_of
@@ -86,6 +88,8 @@ def simplify(
     try:
         for each in passes:
             first = each.value if isinstance(each, Pass) else each
+            if not isinstance(cast(object, first), Transform):
+                raise ArgumentError("simplify", got=f"a pass {shown(first)}", need="a Pass or a Transform")
             before = size(graph)
             # A pass leaves a valid graph only when it is through.
             with Shield(breakable=True):
@@ -100,8 +104,8 @@ def simplify(
 
 def _outside(graph: SymbolicGraph, sources: Sequence[ExecKey], destinations: Sequence[ExecKey]) -> list[ExecKey]:
     """The execs that passes may change, but for those between the sources and the destinations."""
-    within = graph.execs.reachable(sources) if sources else frozenset(key for key, _ in graph.execs.items())
-    if destinations:
+    within = graph.execs.reachable(sources) if len(sources) else frozenset(key for key, _ in graph.execs.items())
+    if len(destinations):
         within = within & graph.execs.reachable(destinations, reverse=True)
     return [key for key, record in graph.execs.items() if record.optimize and key not in within]
 

@@ -73,10 +73,11 @@ def _squared(attrs: LossAttrs, chain: _Chain) -> int:
 
 
 def _smooth(attrs: SmoothL1Attrs, chain: _Chain) -> int:
+    beta = float(attrs.beta)
     size = chain.put("absolute", chain.put("subtract", X, TARGET))
-    near = chain.put("divide", chain.put("square", size), chain.constant(2 * attrs.beta))
-    far = chain.affine(size, 1.0, -attrs.beta / 2)
-    return chain.put("where", chain.put("less", size, chain.constant(attrs.beta)), near, far)
+    near = chain.put("divide", chain.put("square", size), chain.constant(2 * beta))
+    far = chain.affine(size, 1.0, -beta / 2)
+    return chain.put("where", chain.put("less", size, chain.constant(beta)), near, far)
 
 
 def _binary(attrs: BinaryCrossEntropyAttrs, chain: _Chain) -> int:

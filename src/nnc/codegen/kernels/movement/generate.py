@@ -13,6 +13,7 @@ from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
+from nnc.ops.number import as_float
 from nnc.ops.sequence.attention import CAUSAL_BIAS, CausalBiasAttrs
 
 CHUNK = 4096
@@ -87,7 +88,7 @@ class CausalBias(WithoutMemory, WithSizes):
 def _progression(attrs: ArangeAttrs, inputs: Views, outputs: Views) -> Generator:
     y = outputs[0]
     ends = (attrs.start, attrs.step)
-    return Progression(y.scalar, y.elements, ends if y.scalar.floating else tuple(map(int, ends)))
+    return Progression(y.scalar, y.elements, tuple(map(as_float, ends)) if y.scalar.floating else tuple(map(int, ends)))
 
 
 def _bias(attrs: CausalBiasAttrs, inputs: Views, outputs: Views) -> Generator:

@@ -9,7 +9,7 @@ import numpy as np
 from nnc import ops
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import Shape
-from nnc.errors import IndexRangeError
+from nnc.errors import DTypeError, IndexRangeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 
 
@@ -72,8 +72,16 @@ def _gather_nd(call: NodeCall) -> Results:
     return ops.reshape(ops.index_select(rows, flat, 0), shape)
 
 
+def _check_scattered(node: OnnxNode, x: Array, index: Array, updates: Array) -> None:
+    """DTypeError where NumPy would convert in silence: updates of another element type, an index that is no integer."""
+    if x.dtype != updates.dtype or index.dtype.kind not in "iu":
+        got = f"{x.dtype}, an index of {index.dtype} and updates of {updates.dtype}"
+        raise DTypeError(node.label, got=got, need="integers in the index, and one element type for the others")
+
+
 def _scatter_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Array:
     axis = node.integer("axis", 0)
+    _check_scattered(node, x, index, updates)
     result, axis = np.array(x), axis % x.ndim
     mode = node.attributes.get("reduction", "none")
     for place in np.ndindex(*index.shape):
@@ -83,6 +91,7 @@ def _scatter_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Arr
 
 
 def _scatter_nd_host(node: OnnxNode, x: Array, index: Array, updates: Array) -> Array:
+    _check_scattered(node, x, index, updates)
     result = np.array(x)
     mode = node.attributes.get("reduction", "none")
     for place in np.ndindex(*index.shape[:-1]):
