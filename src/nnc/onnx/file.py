@@ -49,6 +49,7 @@ class GraphPart:
     output: Sequence[onnx.ValueInfoProto]
     initializer: Sequence[onnx.TensorProto]
     sparse_initializer: Sequence[onnx.SparseTensorProto] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
