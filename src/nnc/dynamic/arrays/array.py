@@ -27,6 +27,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
+from nnc.dynamic.arrays.element_count import ElementCount
 from nnc.dynamic.arrays.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located
@@ -314,9 +315,9 @@ class ArrayOperand(ElementwiseMethods, Answering):
         return self.spec.rank
 
     @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.spec.elements
+    def size(self) -> ElementCount:
+        """Number of elements; called, the shape or the size of an axis, as in PyTorch: `x.size(0)`."""
+        return ElementCount.of(self.spec)
 
     def numel(self) -> int:
         """Number of elements, as PyTorch calls it."""
