@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,3 +104,37 @@ def test_a_schedule_may_be_the_rate() -> None:
         train(net, optimizer, 1)
     assert rates == [0.4, 0.4, 0.2, 0.2]
     assert "rate" not in optimizer.state_dict()
+
+
+def test_groups_have_rates_and_options_of_their_own() -> None:
+    body, head = nnc.variable([1.0, 1.0]), nnc.variable([1.0])
+    groups = [{"params": [body], "lr": 0.5}, {"params": head, "weight_decay": 0.5}]
+    optimizer = optim.SGD(groups, lr=0.1)
+    (body.sum() + head.sum()).backward()
+    optimizer.step()
+    assert np.allclose(body, 0.5)
+    assert np.allclose(head, 1.0 - 0.1 * 1.5)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.1]
+    assert [len(group["params"]) for group in optimizer.param_groups] == [1, 1]
+    for group in optimizer.param_groups:
+        group["lr"] *= 2
+    optimizer.zero_grad()
+    (body.sum() + head.sum()).backward()
+    optimizer.step()
+    assert np.allclose(body, -0.5)
+    with pytest.raises(UsageError, match="param_groups"):
+        optimizer.lr = 1.0
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ({"params": []}, "no parameters in group 0"),
+        ({"params": [1.0]}, "leaf variables"),
+        ({"lr": 0.1}, "leaf variables"),
+        ({"params": nnc.variable([1.0]), "betas": (0.9, 0.99)}, "params, lr, momentum, nesterov, weight_decay"),
+    ],
+)
+def test_groups_are_refused_by_what_is_wrong(group: dict[str, Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        optim.SGD([group], lr=0.1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +24,10 @@ from nnc.nn.optimization.optimizers import Optimizer, PerParameter
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.state.layer_state import LayerState, Parameters
 
-ParameterSource: TypeAlias = Parameters | Iterable[Variable]
+ParameterSource: TypeAlias = Parameters | Iterable[Variable | Mapping[str, object]]
+
+# Options of a group, and the fields of an optimizer that they set.
+GROUP_OPTIONS = {"momentum": "momentum", "nesterov": "nesterov", "weight_decay": "decay", "eps": "epsilon"}
 
 
 class StepOptimizer:
@@ -31,6 +35,9 @@ class StepOptimizer:
 
     Without parameters of its own it serves `update(net, gradients)`, as in MLX. In a function that is compiled its rate
     is an input: one program serves all rates.
+
+    Groups of parameters, `[{"params": body.parameters(), "lr": 1e-4}, {"params": head.parameters()}]`, have rates and
+    decays of their own; a function that is compiled is compiled again when one of them changes.
     """
 
     def __init__(self, parameters: ParameterSource | None, rule: Optimizer) -> None:
@@ -38,7 +45,12 @@ class StepOptimizer:
         if isinstance(parameters, Parameters):
             self._layer = parameters.layer
         elif parameters is not None:
-            self._layer = _Group(parameters)
+            given = list(parameters)
+            groups = [each for each in given if isinstance(each, Mapping)]
+            if groups and len(groups) == len(given):
+                self._layer, rule = _Groups(groups), _rule_of_groups(rule, groups)
+            else:
+                self._layer = _Group(given)
         self._rate = eager.tensor(np.float64(0.0), F64)
         self.rule = rule
 
@@ -96,6 +108,9 @@ class StepOptimizer:
         if active_trace() is not None:
             fix = "step the schedule outside, or lr=nn.Cosine(1e-3, 100) of the optimizer"
             raise UsageError("lr", got="another rate in a function that is compiled", need="one outside", fix=fix)
+        if isinstance(self._layer, _Groups):
+            fix = 'for group in optimizer.param_groups: group["lr"] = …'
+            raise UsageError("lr", got="an optimizer with several groups", need="a rate for each", fix=fix)
         self.rule = self.rule.at_rate(float(rate))
 
     @property
@@ -113,8 +128,9 @@ class StepOptimizer:
 
     @property
     def param_groups(self) -> list[ParameterGroup]:
-        """One group with all parameters, whose `"lr"` may be set."""
-        return [ParameterGroup(self)]
+        """The groups, or one with all parameters; their `"lr"` may be set."""
+        count = self._layer.count if isinstance(self._layer, _Groups) else 0
+        return [ParameterGroup(self, place) for place in range(count)] or [ParameterGroup(self)]
 
     @property
     def state(self) -> dict[str, Variable]:
@@ -162,21 +178,46 @@ def _number_of(rule: Optimizer) -> float | None:
 class ParameterGroup(Mapping[str, object]):
     """The parameters of an optimizer and its options, as PyTorch has them: `group["lr"] = 0.1` sets the rate."""
 
-    def __init__(self, optimizer: StepOptimizer) -> None:
-        self._optimizer = optimizer
+    def __init__(self, optimizer: StepOptimizer, place: int | None = None) -> None:
+        self._optimizer, self._place = optimizer, place
 
     def __getitem__(self, name: str) -> object:
         match name:
             case "params":
-                return list(self._optimizer._held("param_groups").trainable_parameters().values())
+                trained = self._optimizer._held("param_groups").trainable_parameters()
+                return [
+                    value
+                    for path, value in trained.items()
+                    if self._place is None or path.startswith(f"{self._place}.")
+                ]
             case "lr":
-                return self._optimizer.lr
+                return (
+                    self._optimizer.lr
+                    if self._place is None
+                    else self._rule().scalars(self._optimizer._updates() + 1)["rate"]
+                )
         raise KeyError(name)
 
     def __setitem__(self, name: str, value: float) -> None:
         if name != "lr":
             raise ArgumentError("param_groups", got=repr(name), need="'lr'", fix="a new optimizer of these options")
-        self._optimizer.lr = value
+        if self._place is None:
+            self._optimizer.lr = value
+            return
+        whole, rules = self._optimizer.rule, list(self._rules())
+        assert isinstance(whole, PerParameter)
+        rules[self._place] = (rules[self._place][0], self._rule().at_rate(float(value)))
+        self._optimizer.rule = replace(whole, rules=tuple(rules))
+
+    def _rules(self) -> tuple[tuple[str, Optimizer | None], ...]:
+        rule = self._optimizer.rule
+        assert isinstance(rule, PerParameter)
+        return rule.rules
+
+    def _rule(self) -> Optimizer:
+        rule = self._rules()[self._place or 0][1]
+        assert rule is not None
+        return rule
 
     def __iter__(self) -> Iterator[str]:
         return iter(("params", "lr"))
@@ -190,9 +231,49 @@ class _Group(LayerState):
 
     __slots__ = ()
 
-    def __init__(self, parameters: Iterable[Variable]) -> None:
+    def __init__(self, parameters: Iterable[object]) -> None:
+        self._take(parameters, "")
+
+    def _take(self, parameters: Iterable[object], before: str) -> None:
         for place, variable in enumerate(parameters):
             if not isinstance(variable, Variable) or not variable.graph.is_leaf(variable):
                 need, fix = "leaf variables", "net.parameters(), after a first call of net(x)"
                 raise ArgumentError("optim", got=f"a {type(variable).__name__}", need=need, fix=fix)
-            self.own.variables[str(place)] = variable
+            self.own.variables[f"{before}{place}"] = variable
+
+
+class _Groups(_Group):
+    """Groups of variables without a layer, by the positions of the group and in it."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, groups: Sequence[Mapping[str, object]]) -> None:
+        self.count = len(groups)
+        for place, group in enumerate(groups):
+            given = group.get("params")
+            parameters = list(given) if isinstance(given, Iterable) and not isinstance(given, Variable) else [given]
+            if not parameters:
+                fix = "make the optimizer after a first call of net(x)"
+                raise ArgumentError("optim", got=f"no parameters in group {place}", need="some", fix=fix)
+            self._take(parameters, f"{place}.")
+
+
+def _rule_of_groups(rule: Optimizer, groups: Sequence[Mapping[str, object]]) -> PerParameter:
+    """The optimizer of each group: `rule` with the group's options."""
+    return PerParameter(rule, tuple((f"{place}.*", _with_options(rule, group)) for place, group in enumerate(groups)))
+
+
+def _with_options(rule: Optimizer, group: Mapping[str, object]) -> Optimizer:
+    known: set[str] = {field.name for field in fields(rule)} if is_dataclass(rule) else set()
+    changed: dict[str, object] = {}
+    for name, value in group.items():
+        field = GROUP_OPTIONS.get(name)
+        if name in ("params", "lr"):
+            continue
+        if field not in known:
+            need = ", ".join(["params", "lr", *[option for option, own in GROUP_OPTIONS.items() if own in known]])
+            raise ArgumentError("optim", got=f"{name!r} in a group", need=need)
+        changed[str(field)] = value
+    rate = group.get("lr")
+    made: Optimizer = replace(rule, **changed)  # type: ignore[type-var]  # a dataclass, as its fields are known
+    return made if rate is None else made.at_rate(rate if isinstance(rate, RateSchedule) else float(rate))  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,6 +89,14 @@ class HookHandle(Generic[H]):
         """Call the hook no longer."""
         if self._hook in self._hooks:
             self._hooks.remove(self._hook)
+
+
+class UnfitKeys(NamedTuple):
+    """Paths that arrays lack, that a layer lacks, and whose shapes differ: what `load_state_dict` has not set."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+    other_shapes: list[str]
 
 
 @explained_as("Layer")
@@ -172,10 +180,11 @@ class LayerState:
     def _tensors(self) -> dict[str, Variable]:
         return dict([*self.named_parameters(), *self.named_buffers()])
 
-    def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> None:
+    def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> UnfitKeys:
         """Set parameters and statistics; those that the first call is yet to make begin with these values.
 
-        FormatError names what is missing or of another shape, and then nothing is set; unless `strict`, it is left out.
+        FormatError names what is missing or of another shape, and then nothing is set; unless `strict`, it is left out
+        and given back.
         """
         if not isinstance(values, Mapping):
             raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
@@ -192,6 +201,7 @@ class LayerState:
         self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
         for path in known.keys() & arrays.keys() - set(unfit):
             known[path].become(eager.tensor(arrays[path], known[path].dtype))
+        return UnfitKeys(named["missing"], named["unexpected"], unfit)
 
     def save(self, path: Path | str) -> None:
         """Write parameters and statistics by path into a safetensors file; the old one stays until this is whole."""
