@@ -26,6 +26,10 @@ MODULES: Mapping[str, str] = {
     "nnc.numpy": "import nnc as jnp",
     "nnc.scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     "nnc.tree_util": "from nnc import tree",
+    "nnc.tree": "from nnc import tree",
+    "nnc.random": "from nnc import random",
+    "nnc.linalg": "from nnc import linalg",
+    "nnc.fft": "from nnc import fft",
     # Keras, MLX
     "nnc.keras": "from nnc import nn",
     "nnc.models": "from nnc import nn",

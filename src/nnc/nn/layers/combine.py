@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from nnc.arguments import shown
 from nnc.errors import ArgumentError, AttributeValueError
-from nnc.nn.layers.layer import Layer, Scope, T
+from nnc.nn.layers.layer import Input, Layer, Scope, T
 from nnc.nn.state.layer_state import LayerState
 from nnc.ops import add, concatenate, sum_of
 
@@ -137,4 +137,6 @@ class Residual(LayerParts):
 
 def _no_layer(subject: str, name: str, value: object) -> ArgumentError:
     fix = f"make one of it: {value.__name__}(…)" if isinstance(value, type) else ""
+    if isinstance(value, Input):
+        fix = f"leave it out: nn.Model(nn.{subject}(…), {value.shape})"
     return ArgumentError(subject, got=f"{name}={shown(value)}", need="layers", fix=fix)

@@ -119,6 +119,16 @@ class Layer(Answering, LayerState, ABC):
         """
         if values and all(isinstance(value, LayerValue | Input) for value in values):
             return LayerValue(self, values, name)
+        if (
+            len(values) == 1
+            and isinstance(values[0], list)
+            and any(isinstance(x, LayerValue | Input) for x in values[0])
+        ):
+            need, fix = (
+                "an argument for each",
+                "layer(a, b); nn.Lambda(lambda a, b: nnc.ops.concatenate([a, b], -1))(a, b)",
+            )
+            raise ArgumentError(type(self).__name__, got="a list of inputs", need=need, fix=fix)
         inside = called_inside(self, values)
         if inside is not None:
             return inside
