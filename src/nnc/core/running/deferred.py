@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from nnc.classes import dataclass
+from nnc.core.precautions.address_space import within_addresses
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.running.dispatch import (
     Backend,
@@ -90,5 +91,6 @@ class DeferredBackend:
             # A backend may own what its process has once, such as a library's engine: whoever asks first makes it.
             with FORK_GUARD:
                 if self._made is None:
-                    self._made = self.make()
+                    with within_addresses(f"the {self.name} backend"):
+                        self._made = self.make()
         return self._made

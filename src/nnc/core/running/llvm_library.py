@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+from nnc.core.precautions.address_space import check_addresses
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
 
 __all__ = ["ABSENCE", "VERSION", "content_of", "llvm", "undisturbed", "unlocked"]
 
+# The size of the library that llvmlite brings: without room for it, it is not absent, and who waits for it is told.
+LIBRARY_BYTES = 200_000_000
+if "llvmlite.binding" not in sys.modules:
+    check_addresses("loading LLVM", LIBRARY_BYTES)
 try:
     import llvmlite
     from llvmlite import binding as llvm
