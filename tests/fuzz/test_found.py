@@ -34,10 +34,12 @@ from nnc.nn.layers import initializers
 from nnc.nn.layers.layer import Scope
 from nnc.nn.zoo import GPT
 from nnc.onnx import OnnxLayer
+from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 from nnc.ops.optimizer.optimizer import SGDAttrs
 from nnc.ops.rules import GRADIENT, NoAttrs
 from nnc.planning.portfolio import beyond
 from nnc.symbolic import SymbolicGraph
+from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.passes import prune, simplify
 from nnc.symbolic.placement import is_on_host
 
@@ -220,6 +222,14 @@ CALLS: dict[str, Callable[[], object]] = {
     "an edge that no float holds": lambda: ops.histogram(V, (10**400,)),
     "a reduction that gives no gradients": lambda: symbolic.minimize(
         GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], reduction=lambda gradients: None
+    ),
+    "parts without gradients": lambda: symbolic.minimize(
+        GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], changed=[]
+    ),
+    "an arena of so many names": lambda: repr(Arena({"host": "many"})),  # type: ignore[dict-item]
+    "an arena within a text": lambda: repr(Arena(limit="many")),  # type: ignore[arg-type]
+    "integers from the largest float on": lambda: X.apply(
+        Command(ARANGE, ArangeAttrs(spec((5,), "i32"), np.float32(3e38), np.float32(3e38))), ()
     ),
     "a folder with a zero byte in its name": lambda: nn.data.ImageFolder("a\0b", (4, 4)),
     "weights of nodes that are nothing": lambda: NODES.longest_paths(lambda key: None),

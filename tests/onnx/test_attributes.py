@@ -178,3 +178,14 @@ def test_constants_that_nodes_compute_are_bounded(monkeypatch: pytest.MonkeyPatc
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises(UsageError, match="bytes of constants that nodes compute from others; need at most 1,048,576"):
         load(model).run({"x": np.ones(1 << 16, np.float32)})
+
+
+@pytest.mark.parametrize("more", [{}, {"mode": "cubic", "exclude_outside": 1}], ids=["linear", "cubic"])
+def test_millions_of_elements_that_a_small_file_asks_for_are_weighed_together(more: dict[str, Any]) -> None:
+    """Weights one element after another took a minute of a file of 640 bytes."""
+    most = 3 << 20
+    given = {"x": np.float32([[0.0, 1.0]]), "r": None, "s": None, "n": np.array([1, most])}
+    y = load(single("Resize", given, **{"mode": "linear", **more})).run({"x": given["x"]})["y"][0]
+    assert y.shape == (most,)
+    np.testing.assert_allclose(y, 1 - y[::-1], atol=1e-6)
+    np.testing.assert_allclose(y[[0, most // 2, -1]], [0.0, 0.5, 1.0], atol=1e-5 if not more else 0.2)

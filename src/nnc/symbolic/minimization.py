@@ -170,6 +170,9 @@ def update_by(
     `norm_of` gives the norm of all gradients, where there are more than these: `global_norm` of them otherwise.
     """
     commands = _checked(optimizer, parameters, clip_norm, clip_value)
+    if len(gradients) != len(parameters):
+        got, need = f"{len(gradients)} gradients", f"{len(parameters)}, one for each parameter"
+        raise ArityError("minimize", got=got, need=need, origin=caller_origin())
     norm = None
     dtype = steering_dtype(*(parameter.spec.dtype for parameter in parameters))
     if clip_value is not None:

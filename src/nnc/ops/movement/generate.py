@@ -34,9 +34,9 @@ def _infer(attrs: ArangeAttrs, specs: Specs) -> Specs:
     if attrs.spec.dtype.is_continuous:
         return (attrs.spec,)
     low, high = integer_range(attrs.spec.dtype)
-    last = attrs.start + max(attrs.spec.elements - 1, 0) * attrs.step
-    whole = float(attrs.start).is_integer() and float(attrs.step).is_integer()
-    if not (whole and all(low <= value <= high for value in (attrs.start, last))):
+    start, step = float(attrs.start), float(attrs.step)
+    last = start + max(attrs.spec.elements - 1, 0) * step
+    if not (start.is_integer() and step.is_integer() and all(low <= value <= high for value in (start, last))):
         got = f"values that {attrs.spec.dtype} cannot hold"
         raise AttributeValueError("arange", got=got, need=f"integers {low}..{high}")
     return (attrs.spec,)

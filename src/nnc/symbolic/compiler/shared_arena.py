@@ -110,6 +110,7 @@ class ArenaMemory:
         return f"{head}; weights and states {self.bound} B, in all a process of about {self.process} B"
 
 
+@checked
 @dataclass(slots=True, eq=False)
 class Arena:
     """Memory for programs that run one after another, whoever calls them; allocated when the first of them needs it.

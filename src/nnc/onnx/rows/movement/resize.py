@@ -17,6 +17,8 @@ from nnc.onnx.rows.convolutions.products import along
 
 # Elements of the table that a Resize is, per axis.
 MOST_WEIGHTS = 1 << 27
+# Weights that are worked out at once.
+PART = 1 << 16
 # Integers up to here are numbers of f32 too.
 EXACT_F32 = 1 << 24
 
@@ -95,18 +97,20 @@ class Sampling:
         is_cubic = self.mode == "cubic"
         stretch = 1.0 / scale if self.antialias and scale < 1.0 else 1.0
         reach = math.ceil((2 if is_cubic else 1) * stretch)
+        around = np.arange(1 - reach, reach + 1)
         result = np.zeros((len(positions), size))
-        for row, position in enumerate(positions.tolist()):
-            base = math.floor(position)
-            places = np.arange(base - reach + 1, base + reach + 1)
+        rows = max(1, PART // len(around))
+        for first in range(0, len(positions), rows):
+            position = positions[first : first + rows, None]
+            places = np.floor(position).astype(np.int64) + around
             distance = np.abs(position - places) / stretch
             weights = _cubic(distance, self.cubic) if is_cubic else np.maximum(1.0 - distance, 0.0)
-            inside = (places >= 0) & (places < size)
             if self.exclude_outside:
-                weights = np.where(inside, weights, 0.0)
+                weights = np.where((places >= 0) & (places < size), weights, 0.0)
             if self.exclude_outside or stretch > 1.0:
-                weights = weights / weights.sum()
-            np.add.at(result[row], np.clip(places, 0, size - 1), weights)
+                weights = weights / weights.sum(1, keepdims=True)
+            elements = (np.arange(len(position)) * size)[:, None] + np.clip(places, 0, size - 1)
+            np.add.at(result[first : first + rows].reshape(-1), elements.ravel(), weights.ravel())
         return result
 
     def _nearest(self, positions: Array) -> Array:
