@@ -41,6 +41,11 @@ class ReadableGraph:
         except TypeError:
             raise ArgumentError("roots", got=f"keys={shown(keys)}", need="several keys") from None
 
+    def specs(self, keys: Iterable[TensorKey | None]) -> tuple[TensorSpec | None, ...]:
+        """The specs of these tensors, None in the place of an operand that is absent."""
+        tensors = self.tensors
+        return tuple([None if key is None else tensors[key].spec for key in keys])
+
     @frequent
     def region(self, key: TensorKey) -> Region:
         """The elements of its root that `key` covers."""

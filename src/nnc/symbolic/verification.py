@@ -79,8 +79,7 @@ def _inferred_specs(graph: SymbolicGraph) -> Faults:
 
 
 def _infer(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorSpec, ...]:
-    specs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
-    return infer(record.command.op, record.command.attrs, specs)
+    return infer(record.command.op, record.command.attrs, graph.specs(record.inputs))
 
 
 def _edges(graph: SymbolicGraph) -> Faults:

@@ -121,8 +121,7 @@ def _work(graph: SymbolicGraph, before: int) -> int:
     """Operations of all commands but those that were there before."""
     total = 0
     for _, record in [*graph.execs.items()][before:]:
-        given = [None if key is None else graph.tensors[key].spec for key in record.inputs]
-        total += work(record.command, given, [graph.tensors[key].spec for key in record.outputs])
+        total += work(record.command, graph.specs(record.inputs), [graph.tensors[key].spec for key in record.outputs])
     return total
 
 

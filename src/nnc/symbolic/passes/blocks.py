@@ -83,8 +83,7 @@ def takes_blocks(graph: SymbolicGraph, symbol: Symbol, layout: Blocked, backend:
     root = graph.own(symbol)
     for key in graph.readers(root):
         record = graph.execs[key]
-        outputs = tuple(None if output is None else graph.tensors[output].spec for output in record.outputs)
-        inputs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
+        inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
         laid = tuple(
             spec.laid(layout) if value == root and spec is not None else spec
             for value, spec in zip(record.inputs, inputs, strict=True)
@@ -142,12 +141,11 @@ def _layouts(
 ) -> Mapping[int, Blocked]:
     """The layouts of operands that an exec wishes for, by place; none where the clock says otherwise."""
     record = graph.execs[key]
-    inputs, outputs = (
-        tuple(None if value is None else graph.tensors[value].spec for value in keys)
-        for keys in (record.inputs, record.outputs)
-    )
-    wishes = () if known is None or not record.optimize else known(key)
-    if wishes is None or (known is None and record.optimize):
+    if not record.optimize:
+        return {}
+    inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
+    wishes = None if known is None else known(key)
+    if wishes is None:
         wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend)
     layouts = {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
     if tuning is None or not layouts:

@@ -26,7 +26,7 @@ from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16
-from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.spec import Shape, contiguous_strides
 from nnc.ops.composed.fused import FUSED, MOVES, FusedAttrs, FusedStep, is_fusable, is_head, is_reduction
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, add, multiply, subtract
 from nnc.ops.movement.fill import FILL
@@ -215,14 +215,10 @@ def _pays(graph: SymbolicGraph, group: _Group, backend: str) -> bool:
     record = graph.execs[group.members[0] if group.head is None else group.head]
     outputs = graph.execs[group.members[0]].outputs
     servers = [
-        DISPATCHER.server(value, _specs(graph, read), _specs(graph, written), backend)
+        DISPATCHER.server(value, graph.specs(read), graph.specs(written), backend)
         for value, read, written in ((command, inputs, outputs), (record.command, record.inputs, record.outputs))
     ]
     return servers[0] == servers[1]
-
-
-def _specs(graph: SymbolicGraph, keys: Sequence[TensorKey | None]) -> tuple[TensorSpec | None, ...]:
-    return tuple(None if key is None else graph.tensors[key].spec for key in keys)
 
 
 def _fused(graph: SymbolicGraph, group: _Group) -> tuple[Command[FusedAttrs], tuple[TensorKey, ...]]:

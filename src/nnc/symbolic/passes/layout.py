@@ -131,8 +131,7 @@ class _Region:
         graph, rule = self.graph, PERMUTED.get(record.command.op)
         if rule is None or not record.optimize or any(graph.root(key) != key for key in record.outputs):
             return None
-        specs = tuple(None if key is None else graph.tensors[key].spec for key in record.inputs)
-        plan = rule(record.command.attrs, specs, order)
+        plan = rule(record.command.attrs, graph.specs(record.inputs), order)
         return plan if plan is not None and (not self.tagged or self._keeps_tags(record, plan)) else None
 
     def _keeps_tags(self, record: ExecSymbol, plan: Permuted) -> bool:
@@ -235,8 +234,7 @@ class _Region:
                     for key, order in zip(record.inputs, plan.inputs, strict=True)
                 )
             command: AnyCommand = Command(record.command.op, plan.attrs)
-            given = tuple(None if key is None else graph.tensors[key].spec for key in inputs)
-            results = infer(command.op, command.attrs, given)
+            results = infer(command.op, command.attrs, graph.specs(inputs))
             graph.remove_exec(exec_key)
             outputs = tuple(self._result(*row) for row in zip(record.outputs, plan.outputs, results, strict=True))
             graph.add_exec(replace(record, command=command, inputs=inputs, outputs=outputs))

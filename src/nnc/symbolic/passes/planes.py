@@ -108,8 +108,7 @@ class _Planes:
 
 def _is_unserved(match: Match) -> bool:
     """True where the reference would run it, and nobody asked for that."""
-    inputs = tuple(None if key is None else match.graph.tensors[key].spec for key in match.record.inputs)
-    server = DISPATCHER.server(match.command, inputs, (match.result,), match.backend)
+    server = DISPATCHER.server(match.command, match.graph.specs(match.record.inputs), (match.result,), match.backend)
     return _is_deep(match.record) and server == DISPATCHER.oracle != match.backend
 
 

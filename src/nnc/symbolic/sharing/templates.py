@@ -90,8 +90,7 @@ class GraphInstance:
     def specs(self, key: ExecKey) -> tuple[Specs, tuple[TensorSpec, ...]]:
         """The operands and results of an exec."""
         record, tensors = self.graph.execs[key], self.graph.tensors
-        inputs = tuple([None if operand is None else tensors[operand].spec for operand in record.inputs])
-        return inputs, tuple([tensors[output].spec for output in record.outputs])
+        return self.graph.specs(record.inputs), tuple([tensors[output].spec for output in record.outputs])
 
     def sized(self, key: ExecKey) -> tuple[AnyCommand, Specs, Specs]:
         """The command and the specs with the sizes of the template in them, and others as they are."""

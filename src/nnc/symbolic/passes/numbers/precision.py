@@ -123,7 +123,7 @@ class _Lowering:
 
     def _lower(self, key: ExecKey, record: ExecSymbol, rule: Precision) -> None:
         graph, changing = self.graph, self._changing(record, rule)
-        specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
+        specs = graph.specs(record.inputs)
         low = tuple(
             replace(spec, dtype=self.dtype)
             if value in changing and place not in rule.kept and spec is not None
@@ -154,7 +154,7 @@ class _Lowering:
         is kept for a gradient is more.
         """
         graph, record = self.graph, self.graph.execs[key]
-        specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
+        specs = graph.specs(record.inputs)
         written = tuple(graph.tensors[output].spec for output in record.outputs)
         roots = {graph.root(value) for value in changing}.difference(self.stored)
         is_kept = any(len(graph.readers(root)) > 1 for root in roots)
