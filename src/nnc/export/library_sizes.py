@@ -85,13 +85,17 @@ def _moved(entry: Described, span: MemorySpan, place: int) -> Iterator[MemoryRow
 
 def check_alike(described: Sequence[Described]) -> None:
     """UsageError where programs of two sizes have other ports, or another state."""
-    first = described[0]
-    for entry in described[1:]:
-        ports = [(port.name, port.spec.dtype, len(port.spec.shape)) for port in (*entry.inputs, *entry.outputs)]
-        others = [(port.name, port.spec.dtype, len(port.spec.shape)) for port in (*first.inputs, *first.outputs)]
-        if ports != others or (entry.state, entry.program.initial) != (first.state, first.program.initial):
-            got = "inputs, outputs or a state that sizes change"
-            raise UsageError("library", got=got, need="the same of each size", fix="a library for each size")
+    forms = [
+        (
+            [(port.name, port.spec.dtype, len(port.spec.shape)) for port in (*entry.inputs, *entry.outputs)],
+            entry.state,
+            entry.program.initial,
+        )
+        for entry in described
+    ]
+    if any(form != forms[0] for form in forms):
+        got = "inputs, outputs or a state that sizes change"
+        raise UsageError("library", got=got, need="the same of each size", fix="a library for each size")
 
 
 def open_shapes(open_size: OpenSize, described: Sequence[Described]) -> dict[str, str]:

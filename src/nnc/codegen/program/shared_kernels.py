@@ -7,13 +7,17 @@ A text that serves one kernel has its sizes as constants.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.frame.written import WrittenKernel, outline, write_into
 from nnc.codegen.ir.builder import Module
 from nnc.core.values.exact import Exact
+
+# What a kernel reads, in the order in which its outline has it.
+Sizes: TypeAlias = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +40,10 @@ class _Text:
 
 def write_kernels(module: Module, name: str, generators: Sequence[Generator], *, shared: bool) -> list[ProgramKernel]:
     """All of them, as functions of the module; with `shared` one text serves several where it can."""
-    groups: dict[object, list[int]] = {}
+    groups: dict[object, dict[int, Sizes]] = {}
     for number, generator in enumerate(generators):
-        groups.setdefault(Exact(outline(generator, module.target)[0]) if shared else number, []).append(number)
+        shape, sizes = outline(generator, module.target) if shared else (None, ())
+        groups.setdefault(Exact(shape) if shared else number, {})[number] = sizes
     kernels: dict[int, ProgramKernel] = {}
     for members in groups.values():
         for text in _texts(module, name, generators, members) if len(members) > 1 else ():
@@ -58,11 +63,10 @@ def _fixed(module: Module, name: str, generator: Generator) -> ProgramKernel:
     return ProgramKernel(phases)
 
 
-def _texts(module: Module, name: str, generators: Sequence[Generator], members: Sequence[int]) -> list[_Text]:
-    """Texts that serve the members: a further one where the conditions of those before do not hold."""
+def _texts(module: Module, name: str, generators: Sequence[Generator], members: Mapping[int, Sizes]) -> list[_Text]:
+    """Texts that serve the members, by their sizes: a further one where the conditions of those before do not hold."""
     texts: list[_Text] = []
-    for number in members:
-        _, sizes = outline(generators[number], module.target)
+    for number, sizes in members.items():
         for text in texts:
             sized = text.written.at(sizes)
             if sized is not None:
