@@ -28,20 +28,14 @@ def gather_again(graph: SymbolicGraph) -> None:
     for key in [key for key, record in graph.execs.items() if record.command.op is UNSHARD]:
         for place, whole in enumerate(graph.execs[key].outputs):
             readers = graph.readers(whole)
-            followers = graph.execs.reachable(readers) - _first(graph, readers)
-            wanted = followers.intersection(readers)
-            later = [reader for reader in graph.execs.toposort() if reader in wanted]
+            followers = {reader for reader in readers if _follows_another(graph, reader, readers)}
+            later = [reader for reader in graph.execs.toposort() if reader in followers] if followers else []
             if later:
                 _gathered_anew(graph, graph.execs[key], place, later)
 
 
-def _first(graph: SymbolicGraph, readers: tuple[ExecKey, ...]) -> frozenset[ExecKey]:
-    """Those that follow from no other."""
-    return frozenset(
-        reader
-        for reader in readers
-        if not any(reader in graph.execs.reachable([other]) for other in readers if other != reader)
-    )
+def _follows_another(graph: SymbolicGraph, reader: ExecKey, readers: tuple[ExecKey, ...]) -> bool:
+    return reader in graph.execs.reachable([other for other in readers if other != reader])
 
 
 def _gathered_anew(graph: SymbolicGraph, record: ExecSymbol, place: int, readers: list[ExecKey]) -> None:
