@@ -154,7 +154,7 @@ def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool)
             raise _foreign(path, f"no tensor {name}")
         if (each.whole.shape, each.whole.dtype) != (stored[name].spec.shape, stored[name].spec.dtype):
             raise _foreign(path, f"{name} of {stored[name].spec}, not {each.whole}")
-        stored[name].flat(*each.span)
+        stored[name].flat(*each.span)  # a part that is missing or damaged is told before anything is written
     _check_whole(path, file)
 
     def load() -> None:

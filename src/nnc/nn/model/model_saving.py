@@ -14,7 +14,6 @@ from types import FunctionType
 
 from nnc.arguments import checked
 from nnc.core.values.dtype import DType
-from nnc.core.values.serialize import save_tensors
 from nnc.errors import UsageError
 from nnc.graph import Json
 from nnc.nn.layers.combine import LayerParts
@@ -44,13 +43,7 @@ def save_model(path: Path | str, model: ModelWeights) -> None:
     (2,)
     """
     spec = json.dumps({"version": VERSION, "model": _written(_parts(model), "model")}, sort_keys=True)
-
-    def save() -> None:
-        tensors = model.whole_tensors()
-        if model.first_writes():
-            save_tensors(path, tensors, {FACT: spec})
-
-    model.between_updates("save_model", save)
+    model.between_updates("save_model", lambda: model.write_whole(path, {FACT: spec}))
 
 
 def _options(model: type) -> tuple[str, ...]:

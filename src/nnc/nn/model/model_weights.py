@@ -279,10 +279,11 @@ class ModelWeights:
             fix = "a model without zero_stage, with load_state_dict(model.state_dict())"
             raise UsageError(subject, got="weights in shards (zero_stage=3)", need="whole weights", fix=fix)
 
-    def first_writes(self) -> bool:
-        """Whether it is this process that writes what `whole_tensors` gave all."""
-        ranks, sharding = self.options.ranks, self.options.sharding
-        return ranks is None or sharding.stage < 3 or joined(ranks).rank == 0
+    def write_whole(self, path: Path | str, metadata: Mapping[str, str]) -> None:
+        """A file of `whole_tensors`, which the first of the ranks that gathered them writes."""
+        tensors, ranks = self.whole_tensors(), self.options.ranks
+        if ranks is None or self.options.sharding.stage < 3 or joined(ranks).rank == 0:
+            save_tensors(path, tensors, metadata)
 
     def parameter_count(self) -> int:
         """Elements of all parameters."""
@@ -342,12 +343,7 @@ class ModelWeights:
         Ranks with `zero_stage=3` call it together, and the first one writes.
         """
 
-        def save() -> None:
-            tensors = self.whole_tensors()
-            if self.first_writes():
-                save_tensors(path, tensors)
-
-        self.between_updates("save_weights", save)
+        self.between_updates("save_weights", lambda: self.write_whole(path, {}))
 
     def load_weights(self, path: Path | str, *, strict: bool = True) -> LoadReport:
         """Set parameters and statistics to those of a file, as `load_state_dict` does."""
