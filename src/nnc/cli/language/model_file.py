@@ -67,19 +67,14 @@ def opened(
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     mapped = False
     if limit is not None:
-        memory = language.memory(path, context=context, batch=slots, cache=cache, draft=draft)
-        if memory.total > limit:
-            memory = language.memory(
-                path, context=context, batch=slots, cache=cache, draft=draft, mapped=path.suffix == ".gguf"
-            )
-            mapped = memory.resident <= limit
-        if memory.total > limit and not mapped:
+        memory, mapped = statement_within(path, limit, context, slots, cache, draft)
+        if memory.resident > limit:
             got = f"{size(memory.resident)} of weights, caches and arena"
             raise MemoryLimitError(
                 "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, or --cache int8"
             )
-    if mapped:
-        complain(streaming(memory, language.read_rate(path)))
+        if mapped:
+            complain(streaming(memory, language.read_rate(path)))
     try:
         mode = cast("QuantizationMode | None", quantize)
         return language.load(
@@ -89,6 +84,16 @@ def opened(
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
         raise UsageError("language", got=str(error), need="the extra language", fix=fix) from None
+
+
+def statement_within(
+    path: Path, limit: int | None, context: int, rows: int, cache: CacheType, draft: str | None
+) -> tuple[ModelMemory, bool]:
+    """The statement, and whether it leaves weights in their file, as above a limit, of GGUF files."""
+    memory = language.memory(path, context=context, batch=rows, cache=cache, draft=draft)
+    if limit is None or memory.total <= limit or path.suffix != ".gguf":
+        return memory, False
+    return language.memory(path, context=context, batch=rows, cache=cache, draft=draft, mapped=True), True
 
 
 def streaming(memory: ModelMemory, rate: float) -> str:

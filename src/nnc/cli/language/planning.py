@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnc import language
-from nnc.cli.language.model_file import streaming
+from nnc.cli.language.model_file import statement_within, streaming
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
 from nnc.nn.steps.keys import CacheType
 
@@ -14,10 +14,7 @@ def plan_language(
     path: Path, context: int, batch: int, cache: CacheType, draft: str | None, limit: int | None, *, json: bool
 ) -> int:
     """Print the statement; 1 where it is above the limit."""
-    memory = language.memory(path, context=context, batch=batch, cache=cache, draft=draft)
-    mapped = limit is not None and memory.total > limit and path.suffix == ".gguf"
-    if mapped:
-        memory = language.memory(path, context=context, batch=batch, cache=cache, draft=draft, mapped=True)
+    memory, mapped = statement_within(path, limit, context, batch, cache, draft)
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,
