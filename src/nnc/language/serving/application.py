@@ -248,9 +248,6 @@ def _refused(
 
 async def _no_route(request: Request, error: Exception) -> Response:
     """A route, or a method, that is not there."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return _refused(status, f"{request.method} {request.url.path[:200]} is not served", headers=_headers_of(error))
-
-
-def _headers_of(error: Exception) -> Mapping[str, str] | None:
-    return error.headers if isinstance(error, HTTPException) else None
+    assert isinstance(error, HTTPException), "it is the handler of these"
+    message = f"{request.method} {request.url.path[:200]} is not served"
+    return _refused(error.status_code, message, headers=error.headers)
