@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import overload
 
+from nnc.arguments import explained
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.spec import TensorSpec
+from nnc.errors import IndexRangeError
 
 
 class ElementCount(int):
@@ -33,6 +36,11 @@ class ElementCount(int):
     @overload
     def __call__(self, dim: int) -> int: ...
 
+    @explained
     def __call__(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """The shape, or the size on an axis; IndexError where there is no such axis."""
+        """The shape, or the size on an axis; IndexRangeError where there is no such axis."""
+        rank = len(self._shape)
+        if dim is not None and not -rank <= dim < rank:
+            got, need = f"axis {dim} of {rank}", f"one of {-rank}..{rank - 1}"
+            raise IndexRangeError("size", got=got, need=need, origin=caller_origin())
         return self._shape if dim is None else self._shape[dim]
