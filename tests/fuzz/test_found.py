@@ -34,6 +34,7 @@ from nnc.nn.layers import initializers
 from nnc.nn.layers.layer import Scope
 from nnc.nn.zoo import GPT
 from nnc.onnx import OnnxLayer
+from nnc.ops.indexing.detection import HISTOGRAM, HistogramAttrs
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs
 from nnc.ops.optimizer.optimizer import SGDAttrs
 from nnc.ops.rules import GRADIENT, NoAttrs
@@ -219,6 +220,9 @@ CALLS: dict[str, Callable[[], object]] = {
         GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], reduction=lambda gradients: []
     ),
     "a weight of a loss that no float holds": lambda: ops.binary_cross_entropy(V, V, positive_weight=10**400),
+    "edges that fall, in two widths": lambda: V.apply(
+        Command(HISTOGRAM, HistogramAttrs((1e300, np.float16(2.0)))), (V,)
+    ),
     "an edge that no float holds": lambda: ops.histogram(V, (10**400,)),
     "a reduction that gives no gradients": lambda: symbolic.minimize(
         GRAPH, Command(ops.optimizer.optimizer.SGD, SGDAttrs()), [X], [X], reduction=lambda gradients: None

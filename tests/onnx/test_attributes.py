@@ -189,3 +189,18 @@ def test_millions_of_elements_that_a_small_file_asks_for_are_weighed_together(mo
     assert y.shape == (most,)
     np.testing.assert_allclose(y, 1 - y[::-1], atol=1e-6)
     np.testing.assert_allclose(y[[0, most // 2, -1]], [0.0, 0.5, 1.0], atol=1e-5 if not more else 0.2)
+
+
+COMPLEX_OPERANDS = {
+    "TopK": {"x": drawn(3), "k": np.complex64([2 + 1j])},
+    "QuantizeLinear": {"x": drawn(3), "scale": np.complex64(1 + 1j)},
+    "RoiAlign": {"x": drawn(1, 1, 4, 4), "boxes": np.zeros((1, 4), np.complex128), "rows": np.array([0])},
+    "Dropout": {"x": drawn(3), "ratio": np.complex64(0.5 + 1j)},
+}
+
+
+@pytest.mark.parametrize("op", COMPLEX_OPERANDS)
+def test_complex_numbers_are_refused_where_onnx_has_real_ones(op: str) -> None:
+    given = COMPLEX_OPERANDS[op]
+    with pytest.raises(UsageError, match=f"{op} y: got complex numbers as input 1; need real numbers"):
+        load(single(op, given)).run({"x": given["x"]})

@@ -1,16 +1,18 @@
 """Attributes as ONNX has them: names that an operator has, and values that it allows. Rows ask for nothing else.
 
+Operands of complex numbers are looked at too: where a row takes real ones, NumPy drops imaginary parts with a warning.
+
 What is not in the tables is checked by the row that reads it, against its operands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from nnc.errors import FormatError
+from nnc.errors import DTypeError, FormatError
 from nnc.onnx.file import schema_of
-from nnc.onnx.node import OnnxNode
+from nnc.onnx.node import Array, OnnxNode
 
 Values = tuple[object, ...]
 SWITCH: Values = (0, 1)
@@ -77,3 +79,20 @@ def _names(op: str, opset: int, domain: str) -> frozenset[str] | None:
     """The attributes of an operator; None for one that ONNX does not describe."""
     schema = schema_of(op, opset, domain)
     return None if schema is None else frozenset(schema.attributes)
+
+
+def check_complex(node: OnnxNode, operands: Sequence[Array | None]) -> None:
+    """DTypeError for an operand of complex numbers where ONNX describes the operator, and has none of them there."""
+    for place, array in enumerate(operands):
+        if array is None or array.dtype.kind != "c":
+            continue
+        kinds = _kinds(node.op, node.opset, node.domain)
+        if kinds and f"tensor({array.dtype})" not in kinds[min(place, len(kinds) - 1)]:
+            raise DTypeError(node.label, got=f"complex numbers as input {place}", need="real numbers")
+
+
+@lru_cache(maxsize=4096)
+def _kinds(op: str, opset: int, domain: str) -> tuple[frozenset[str], ...]:
+    """The types of each input of an operator, the last one's for all behind it; empty where ONNX describes none."""
+    schema = schema_of(op, opset, domain)
+    return () if schema is None else tuple(frozenset(operand.types) for operand in schema.inputs)

@@ -189,6 +189,7 @@ class Schema(Protocol):
     function_opset_versions: list[int]
     context_dependent_function_opset_versions: list[int]
     attributes: Mapping[str, onnx.defs.OpSchema.Attribute]
+    inputs: Sequence[onnx.defs.OpSchema.FormalParameter]
 
     def get_function_with_opset_version(self, version: int, /) -> bytes:
         """The body."""

@@ -20,7 +20,7 @@ from nnc.core.values.dtype import DTYPES, dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
-from nnc.onnx.attributes import check_attributes
+from nnc.onnx.attributes import check_attributes, check_complex
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
 from nnc.onnx.node import FOLDED_RESULT, Array, Elements, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.onnx.node_order import check_unique, ordered
@@ -157,6 +157,7 @@ class OnnxImporter:
         try:
             if (node.domain, node.op) not in self.file.functions:
                 check_attributes(node)
+                check_complex(node, [None if entry is None else entry.array for entry in inputs])
             if special is not None:
                 return special(self, node, inputs, scope)
             row = self.rows.get(node.op if not node.domain else f"{node.domain}.{node.op}")

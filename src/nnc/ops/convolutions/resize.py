@@ -40,6 +40,8 @@ __all__ = ["flip", "pad", "roi_align", "upsample"]
 
 PAD_MODES = ("constant", "edge", "reflect")
 UPSAMPLE_MODES = ("nearest", "bilinear")
+# Of a box along an axis, and samples of a cell: their product is counted in 64 bits, without boxes too.
+MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +157,10 @@ def _infer_roi(attrs: RoiAttrs, specs: Specs) -> Specs:
         )
     if min(x.shape[1:3]) < 1:
         raise ShapeError("roi_align", got=f"x={x}", need="at least one pixel")
-    if len(attrs.cells) != 2 or min(*attrs.cells, attrs.samples) < 1:
-        raise AttributeValueError("roi_align", got=f"cells {attrs.cells}, samples {attrs.samples}", need="all ≥ 1")
+    counts = (*attrs.cells, attrs.samples)
+    if len(counts) != 3 or not 1 <= min(counts) <= max(counts) <= MOST_CELLS:
+        got = f"cells {attrs.cells}, samples {attrs.samples}"
+        raise AttributeValueError("roi_align", got=got, need=f"each in 1..{MOST_CELLS:,}")
     return (replace(x, shape=(boxes.shape[0], *attrs.cells, x.shape[3])),)
 
 

@@ -40,7 +40,9 @@ class SuppressionAttrs:
 
 def _infer_histogram(attrs: HistogramAttrs, specs: Specs) -> Specs:
     check_kinds(NUMBERS, *specs)
-    if not attrs.edges or not all(low < high for low, high in pairwise((-math.inf, *attrs.edges, math.inf))):
+    # As Python's floats: NumPy would round one edge to the other's narrower type to compare them.
+    edges = (-math.inf, *map(float, attrs.edges), math.inf)
+    if not attrs.edges or not all(low < high for low, high in pairwise(edges)):
         raise AttributeValueError("histogram", got=f"{len(attrs.edges)} edges", need="finite ascending edges")
     return (replace(specs[0], shape=(len(attrs.edges) + 1,), dtype=I64),)
 
