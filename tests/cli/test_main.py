@@ -39,7 +39,7 @@ def test_help_lists_the_commands(call, arguments: list[str]) -> None:
         assert f" {command} " in ran.out
 
 
-@pytest.mark.parametrize("command", [command.__name__.replace("_", "-") for command in main.COMMANDS])
+@pytest.mark.parametrize("command", [name.replace("_", "-") for name in main.COMMANDS])
 def test_every_command_has_help(call, command: str) -> None:
     ran = call(command, "--help")
     assert (ran.code, ran.err) == (0, "")
@@ -151,7 +151,14 @@ def test_what_is_no_number_of_bytes_is_refused(call, text: str) -> None:
     assert "need bytes such as 4096, 512MB or 1.5GiB" in ran.err
 
 
+def test_a_command_imports_itself_alone() -> None:
+    program = "import sys; from nnc.cli.main import main; main(['memplan', '--help']); print(sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert "'nnc.cli.memplan'" in ran.stdout
+    assert "'nnc.cli.train'" not in ran.stdout
+
+
 def test_the_command_line_needs_no_extra() -> None:
     absent = "onnx=None, sklearn=None, scipy=None, PIL=None, pyarrow=None"
-    program = f"import sys; sys.modules.update({absent}); import nnc.cli.main"
+    program = f"import sys; sys.modules.update({absent}); from nnc.cli.main import application; application()"
     subprocess.run([sys.executable, "-c", program], check=True)

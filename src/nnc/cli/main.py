@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from io import TextIOWrapper, UnsupportedOperation
 from typing import Annotated
 
@@ -19,32 +20,8 @@ import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]
 
 from nnc import __version__
-from nnc.cli.completion import completion
-from nnc.cli.doctor import doctor
-from nnc.cli.files.bench import bench
-from nnc.cli.files.build import build
-from nnc.cli.files.convert import convert
-from nnc.cli.files.coverage import onnx_coverage
-from nnc.cli.files.finetune import finetune
-from nnc.cli.files.inspect import inspect
-from nnc.cli.files.plan import plan
-from nnc.cli.files.run import run
-from nnc.cli.files.verify import verify
-from nnc.cli.files.warm import warm
-from nnc.cli.generate import generate
 from nnc.cli.interrupt import settled
-from nnc.cli.language.chat import chat
-from nnc.cli.language.embed import embed
-from nnc.cli.language.quantize import quantize
-from nnc.cli.language.serve import serve
-from nnc.cli.language.tuning import merge
-from nnc.cli.launch import launch
-from nnc.cli.memplan import memplan
-from nnc.cli.operators import ops
-from nnc.cli.predict import predict
 from nnc.cli.terminal import complain
-from nnc.cli.train import train
-from nnc.cli.viz import viz
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
@@ -53,14 +30,35 @@ PIPE_CLOSED = 1
 USAGE = 2
 INTERNAL = 70
 
-COMMANDS: tuple[Callable[..., int], ...] = (
-    train, predict, generate, chat, serve, embed, quantize, run, plan, viz, inspect, verify, bench, warm, launch,
-    finetune, merge, convert, build, memplan, ops, onnx_coverage, doctor, completion,
-)  # fmt: skip
-# What stands behind a script belongs to it.
-CONTEXTS: Mapping[Callable[..., int], dict[str, bool]] = {
-    launch: {"allow_interspersed_args": False, "ignore_unknown_options": True}
+# Where each command is: one of them is imported, and all where none is named.
+COMMANDS: Mapping[str, str] = {
+    "train": "nnc.cli.train",
+    "predict": "nnc.cli.predict",
+    "generate": "nnc.cli.generate",
+    "chat": "nnc.cli.language.chat",
+    "serve": "nnc.cli.language.serve",
+    "embed": "nnc.cli.language.embed",
+    "quantize": "nnc.cli.language.quantize",
+    "run": "nnc.cli.files.run",
+    "plan": "nnc.cli.files.plan",
+    "viz": "nnc.cli.viz",
+    "inspect": "nnc.cli.files.inspect",
+    "verify": "nnc.cli.files.verify",
+    "bench": "nnc.cli.files.bench",
+    "warm": "nnc.cli.files.warm",
+    "launch": "nnc.cli.launch",
+    "finetune": "nnc.cli.files.finetune",
+    "merge": "nnc.cli.language.tuning",
+    "convert": "nnc.cli.files.convert",
+    "build": "nnc.cli.files.build",
+    "memplan": "nnc.cli.memplan",
+    "ops": "nnc.cli.operators",
+    "onnx_coverage": "nnc.cli.files.coverage",
+    "doctor": "nnc.cli.doctor",
+    "completion": "nnc.cli.completion",
 }
+# What stands behind a script belongs to it.
+CONTEXTS: Mapping[str, dict[str, bool]] = {"launch": {"allow_interspersed_args": False, "ignore_unknown_options": True}}
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,8 +78,8 @@ def nnc(
         typer.echo(context.get_help())
 
 
-def application() -> typer.Typer:
-    """All commands."""
+def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+    """These commands."""
     completion_init()
     app = typer.Typer(
         name="nnc",
@@ -90,9 +88,15 @@ def application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(invoke_without_command=True)(nnc)
-    for command in COMMANDS:
-        app.command(context_settings=CONTEXTS.get(command))(command)
+    for name in names:
+        app.command(context_settings=CONTEXTS.get(name))(getattr(import_module(COMMANDS[name]), name))
     return app
+
+
+def _needed(arguments: Sequence[str]) -> Iterable[str]:
+    """The command that is asked for; all where help, a completion or a typing error needs their names."""
+    name = arguments[0].replace("-", "_") if arguments else ""
+    return (name,) if name in COMMANDS else () if arguments[:1] == ["--version"] else COMMANDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,7 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Nobody's line: what is built here is the command's, and the frame above us is in a library.
         with inherited_origin(""):
-            code = application()(arguments, prog_name="nnc", standalone_mode=False)
+            asked = list(sys.argv[1:] if arguments is None else arguments)
+            code = application(_needed(asked))(asked, prog_name="nnc", standalone_mode=False)
         sys.stdout.flush()
         return int(code or 0)
     except BrokenPipeError:

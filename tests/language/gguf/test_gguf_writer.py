@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnc.errors import UsageError
+from nnc.errors import FormatError, UsageError
 from nnc.language.gguf import MetadataValue, TensorSource, ValueKind, read_gguf, write_gguf
 
 VALUES = {
@@ -39,6 +39,12 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert {name: row.shape for name, row in file.tensors.items()} == {"w": (2, 3), "h": (1, 5), "q": (2, 64)}
     assert file.bytes("w").view(np.float32).tolist() == arrays["w"].tolist()
     assert file.bytes("q").tolist() == np.arange(72).reshape(2, 36).tolist()
+    second = np.empty((1, 36), np.uint8)
+    file.read("q", 1, second)
+    assert second.tolist() == [list(range(36, 72))]
+    for start, rows in ((-1, second), (2, second), (0, np.empty((1, 35), np.uint8))):
+        with pytest.raises(FormatError, match=r"rows \[1, 3[56]\] from .* need rows of 36 bytes of q"):
+            file.read("q", start, rows)
 
 
 def test_written_again_it_is_the_same_file(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ class StoredTensors:
 
     def _held(self, piece: StoredPart) -> Shape:
         """The shape of the tensor that a part is of; of experts, that of one. The vector of one output is a matrix."""
-        shape = self.source.shapes[piece.name]
+        shape = self.source.shape(piece.name)
         return shape[1:] if piece.experts else shape
 
     def _shape(self, decoder: StoredNetwork, path: str) -> Shape:
@@ -171,7 +171,7 @@ class StoredTensors:
         shape = self._held(piece)
         start, stop = self._rows(decoder, piece)
         if values.dtype == np.uint8 and self.source.kind(piece.name) in FORMATS:
-            values[...] = self.source.packed(piece.name, start, stop)
+            self.source.read_packed(piece.name, start, values.view(np.uint8))
             return
         if len(shape) == 1 and path.endswith(SINGLE):
             array = self.source.rows(piece.name, 0, 1).T

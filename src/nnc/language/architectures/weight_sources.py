@@ -39,6 +39,10 @@ class WeightSource(Protocol):
         """The tensors that there are."""
         ...
 
+    def shape(self, name: str) -> Shape:
+        """The shape of one of them."""
+        ...
+
     def kind(self, name: str) -> str:
         """The element type: a block format, or a plain type."""
         ...
@@ -47,8 +51,8 @@ class WeightSource(Protocol):
         """Rows start … stop - 1 of a tensor as [rows, last axis], in f32."""
         ...
 
-    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
-        """The same rows as their bytes."""
+    def read_packed(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
+        """Write the bytes of as many rows, from `start` on, into `rows` [rows, bytes of a row]."""
         ...
 
     def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
@@ -72,13 +76,21 @@ class GgufSource:
         """The tensors that there are."""
         return {name: row.shape for name, row in self.file.tensors.items()}
 
+    def shape(self, name: str) -> Shape:
+        """The shape of one of them."""
+        return self.file.tensors[name].shape
+
     def kind(self, name: str) -> str:
         """A name of ggml's."""
         return self.file.tensors[name].kind.name
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
         """Blocks are dequantized."""
-        return self.values(name, self.packed(name, start, stop))
+        if self.file.mapping is not None:
+            return self.values(name, self.file.bytes(name)[start:stop])
+        rows = np.empty((max(stop - start, 0), self.file.tensors[name].row_bytes), np.uint8)
+        self.read_packed(name, start, rows)
+        return self.values(name, rows)
 
     def values(self, name: str, data: NDArray[np.uint8]) -> NDArray[np.float32]:
         """What the bytes of some rows of a tensor mean."""
@@ -90,9 +102,12 @@ class GgufSource:
             raise FormatError(self.place, got=f"{name} in {kind}", need=need, fix="quantize the file otherwise")
         return np.asarray(data.view(PLAIN[kind]), np.float32)
 
-    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
-        """Bytes of these rows."""
-        return self.file.bytes(name)[start:stop]
+    def read_packed(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
+        """Of a mapped file what is mapped."""
+        if self.file.mapping is None:
+            self.file.read(name, start, rows)
+        else:
+            rows[...] = self.file.bytes(name)[start : start + len(rows)]
 
     def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
         """Blocks of a file that was opened so."""
@@ -115,6 +130,10 @@ class SafetensorsSource:
         """The tensors that there are."""
         return {name: tensor.shape for name, tensor in self.tensors.items()}
 
+    def shape(self, name: str) -> Shape:
+        """The shape of one of them."""
+        return self.tensors[name].shape
+
     def kind(self, name: str) -> str:
         """The element type."""
         return self.tensors[name].dtype.name
@@ -128,7 +147,7 @@ class SafetensorsSource:
         shape = (prod(tensor.shape[:-1]), tensor.shape[-1]) if tensor.shape else (1, 1)
         return array.reshape(shape)[start:stop].astype(np.float32)
 
-    def packed(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
+    def read_packed(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
         """Nothing here is packed."""
         raise FormatError(self.place, got=f"{name} in {self.kind(name)}", need="a block format")
 

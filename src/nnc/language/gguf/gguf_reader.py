@@ -56,17 +56,30 @@ class GgufFile:
 
     def bytes(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a tensor, rows [rows, bytes of a row]; read-only views of the file where it is mapped."""
-        row = self.tensors.get(name)
-        if row is None:
-            raise FormatError(str(self.path), got=f"no tensor {name!r}", need=f"one of its {len(self.tensors)}")
+        row = self._row(name)
         shape = (row.nbytes // max(row.row_bytes, 1), row.row_bytes)
         if self.mapping is not None:
             self.mapping.check()
             return np.frombuffer(self.mapping.content, np.uint8, row.nbytes, row.start).reshape(shape)
-        data = np.empty(row.nbytes, np.uint8)
+        data = np.empty(shape, np.uint8)
+        self.read(name, 0, data)
+        return data
+
+    def read(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
+        """Read rows from `start` on into `rows` [rows, bytes of a row], in C order: nothing else is read."""
+        row = self._row(name)
+        place = row.start + start * row.row_bytes
+        if start < 0 or rows.shape[1:] != (row.row_bytes,) or place + rows.nbytes > row.start + row.nbytes:
+            got = f"rows {list(rows.shape)} from {start} on"
+            raise FormatError(str(self.path), got=got, need=f"rows of {row.row_bytes} bytes of {name}")
         with opened(self.path, NEED) as (handle, _):
-            fill(self.path, handle, data.data, row.start)
-        return data.reshape(shape)
+            fill(self.path, handle, rows.reshape(-1).data, place)
+
+    def _row(self, name: str) -> TensorRow:
+        row = self.tensors.get(name)
+        if row is None:
+            raise FormatError(str(self.path), got=f"no tensor {name!r}", need=f"one of its {len(self.tensors)}")
+        return row
 
     def value(self, key: str) -> Plain | None:
         """A metadata value; None where there is none of this key."""

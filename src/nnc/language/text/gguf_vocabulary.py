@@ -89,12 +89,12 @@ def _bytes_merged(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
         need = f"one of {', '.join(filter(None, CUTS))}"
         raise FormatError(str(file.path), got=f"a vocabulary cut as {name!r}", need=need, fix="use its tokenizer.json")
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    merges = []
-    for merge in file.texts(f"{_KEY}merges"):
-        left, _, right = merge.partition(" ")
+    texts = file.texts(f"{_KEY}merges")
+    merges = [(left, right) for left, _, right in [merge.partition(" ") for merge in texts]]
+    # The package ends the thread (a panic) where a merge is of no token.
+    for merge, (left, right) in zip(texts, merges, strict=True):
         if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
             raise FormatError(str(file.path), got=f"a merge {merge!r}", need="two tokens that are a third")
-        merges.append((left, right))
     made = Tokenizer(models.BPE(vocabulary, merges, ignore_merges=CUTS[name].whole))
     splits = [pre_tokenizers.Split(Regex(each), "isolated") for each in CUTS[name].expressions]
     made.pre_tokenizer = pre_tokenizers.Sequence(
