@@ -5,6 +5,7 @@
     ranks = nnc.parallel.world()                      rank, size; allreduce … of arrays
     y = nnc.parallel.allreduce(x)                     the same as operators, with gradients, in graphs and eagerly
     nn.Model(layer, shape, mesh=Mesh(data=4))         each rank trains on its part of every batch
+    model.simulate(16, Wire(2e-6, 1e-10), 0.1)        seconds of a step on so many ranks, without a launch
 
 A process that nobody launched is a world of one rank, where all of it runs as copies.
 """
@@ -24,4 +25,8 @@ from nnc.parallel.mesh import RankGroup as RankGroup
 from nnc.parallel.mesh import count_of_all as count_of_all
 from nnc.parallel.mesh import everyone as everyone
 from nnc.parallel.mesh import joined as joined
+from nnc.parallel.simulation import Simulation as Simulation
+from nnc.parallel.simulation import Wire as Wire
+from nnc.parallel.simulation import measure_wire as measure_wire
+from nnc.parallel.simulation import simulate as simulate
 from nnc.parallel.together import all_or_none as all_or_none

@@ -12,6 +12,7 @@ from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
+from nnc.parallel import Simulation, Wire, simulate
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -96,6 +97,15 @@ class ModelSteps(ModelWeights):
         if key.kind is StepKind.GENERATE:
             key = self._sizes.generation_key(batch, length)
         return self._memory_of(key.kind, self._programs.plan(key))
+
+    def simulate(self, batch: int, wire: Wire, computing: float, length: int = 0) -> Simulation:
+        """What a training step takes on the ranks of the model's mesh, each with `batch` examples; nothing is run.
+
+        `computing` are the seconds that one process without a mesh takes for them: see `nnc.parallel.simulate`.
+        """
+        program = self._programs.plan(StepKey(StepKind.TRAIN, batch, length))
+        simulation = simulate(program.step.compiled.planned.graph, wire, computing)
+        return replace(simulation, memory=self._memory_of(StepKind.TRAIN, program).total)
 
     def _memory_of(self, kind: StepKind, program: PlannedStep) -> ModelMemory:
         compiled, rows, sharding = program.step.compiled, self.specs.values(), self.options.sharding

@@ -1,0 +1,264 @@
+"""What ranks will take: seconds of a step for any number of them, of a wire's two numbers, without a launch.
+
+    wire = nnc.parallel.measure_wire()                      of the ranks of this launch; or Wire(alpha=2e-6, beta=1e-10)
+    simulate(graph, wire, computing=0.1)                    of a graph's operations among ranks
+    model.simulate(16, wire, computing=0.1)                 of a training step, for the ranks of its mesh
+
+A trade of k messages and b bytes, as a rank sends them, takes k · alpha + b · beta seconds (Hockney 1994), and a step
+its computing and one trade behind the other:
+
+    a sum of B bytes on n ranks        2 (n - 1) alpha + 2 (n - 1)/n B beta, for each part of 4 MiB
+    a short sum (up to 16 KiB)         (n - 1) (alpha + B beta)
+    pieces gathered or scattered       (n - 1) alpha + (n - 1)/n B beta
+
+So it is assumed that all ranks compute as long as one, come at once, and send to all others at the same rate wherever
+these are: nothing of a network's shape, and nothing hidden behind computing, which is how steps run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nnc.arguments import Count, checked
+from nnc.classes import dataclass
+from nnc.core.values.command import AnyCommand
+from nnc.core.values.spec import TensorSpec
+from nnc.errors import ArgumentError, UsageError
+from nnc.graph import Op
+from nnc.ops.rules import Specs
+from nnc.parallel.collectives import (
+    ALL_GATHER,
+    ALL_TO_ALL,
+    ALLREDUCE,
+    BROADCAST,
+    REDUCE,
+    REDUCE_SCATTER,
+    REGISTRY,
+    SHIFT,
+    SMALL_BYTES,
+)
+from nnc.parallel.communicator import PART_BYTES, WHOLE_BYTES, Communicator, world
+from nnc.parallel.tensor_shards import OWN_SHARD, SHARD_SUM, UNSHARD, shard_size
+from nnc.symbolic import SymbolicGraph
+from nnc.symbolic.ir import bodies_of
+
+# What a wire is measured with: messages that cost their start, and messages that cost their bytes.
+SHORT_BYTES, LONG_BYTES = 1 << 10, 32 << 20
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """`alpha` seconds to start a message, `beta` seconds for each byte of it, what is added on the way included."""
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0 <= value < float("inf"):
+                raise ArgumentError("Wire", got=f"{name}={value}", need="seconds, zero or more")
+
+    def seconds(self, trade: Trade) -> float:
+        """k · alpha + b · beta."""
+        return trade.messages * self.alpha + trade.nbytes * self.beta
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """What one rank sends to all others at once, of those that send most."""
+
+    messages: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A step of `ranks`: seconds of each, and what a rank sends.
+
+    `memory` are the bytes of a rank's arena, weights and state, where a model was asked; 0 of a graph alone.
+    """
+
+    ranks: int
+    computing: float
+    communicating: float
+    messages: int
+    sent: int
+    memory: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Of the whole step: communication hides behind nothing."""
+        return self.computing + self.communicating
+
+    @property
+    def efficiency(self) -> float:
+        """The part of the time in which ranks compute: that of weak scaling, where each has as much to do as one."""
+        return self.computing / self.seconds if self.seconds else 1.0
+
+    def __str__(self) -> str:
+        times = f"{self.seconds * 1e3:.1f} ms ({self.computing * 1e3:.1f} computing)"
+        memory = f", {self.memory} B of memory" if self.memory else ""
+        return f"{self.ranks} ranks: {times}, {self.messages} messages and {self.sent} B sent by each{memory}"
+
+
+@checked
+def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks: Count | None = None) -> Simulation:
+    """Seconds of a run of `graph`, of which `computing` are what one rank takes alone for its part.
+
+    The ranks are those that the graph was built for, or so many where its shapes depend on no number of ranks: sums,
+    copies and shifts. UsageError for a graph with pieces of another number, and for operations in a loop, whose count
+    no graph says.
+    """
+    if not 0 <= computing < float("inf"):
+        raise ArgumentError("simulate", got=f"computing={computing}", need="seconds, zero or more")
+    trades, most = list[Trade](), 1
+    for command, inputs, outputs in _together(graph):
+        size = command.attrs.group.size if ranks is None else ranks
+        if size != command.attrs.group.size and command.op not in _OF_ANY_NUMBER:
+            got = f"{command.op.name} of {command.attrs.group.size} ranks, asked for {size}"
+            raise UsageError("simulate", got=got, need="a graph for so many", fix=f"build it with Mesh(data={size})")
+        most = max(most, size)
+        if size > 1:
+            trades += _TRADES[command.op](inputs, outputs, size)
+    seconds = sum(wire.seconds(trade) for trade in trades)
+    return Simulation(ranks or most, computing, seconds, *_total(trades))
+
+
+@checked
+def measure_wire(ranks: Communicator | None = None, rounds: Count = 15) -> Wire:
+    """alpha and beta of sums among ranks, the median of rounds; all ranks call it. UsageError for one rank alone."""
+    ranks = ranks or world()
+    size = ranks.size
+    if size == 1:
+        need, fix = "two ranks", "nnc launch -n 2, or Wire(alpha=…, beta=…)"
+        raise UsageError("measure_wire", got="one rank", need=need, fix=fix)
+    short, long = (_seconds_of_sum(ranks, nbytes, rounds) for nbytes in (SHORT_BYTES, LONG_BYTES))
+    # Two equations: short = k₁ alpha + b₁ beta, long = k₂ alpha + b₂ beta.
+    (k1, b1), (k2, b2) = (_total(_sum_trades(nbytes, size)) for nbytes in (SHORT_BYTES, LONG_BYTES))
+    beta = max((long * k1 - short * k2) / (b2 * k1 - b1 * k2), 0.0)
+    return Wire(max((short - b1 * beta) / k1, 0.0), beta)
+
+
+def _total(trades: Iterable[Trade]) -> tuple[int, int]:
+    """Messages and bytes."""
+    messages = nbytes = 0
+    for trade in trades:
+        messages += trade.messages
+        nbytes += trade.nbytes
+    return messages, nbytes
+
+
+def _seconds_of_sum(ranks: Communicator, nbytes: int, rounds: int) -> float:
+    values, taken = np.ones(nbytes // 4, np.float32), []
+    for _ in range(rounds + 1):
+        ranks.barrier()
+        began = perf_counter()
+        ranks.allreduce_into(values, "max")
+        taken.append(perf_counter() - began)
+    return float(ranks.allreduce(np.array([median(taken[1:])]), "mean")[0])
+
+
+Together: TypeAlias = "tuple[AnyCommand, Specs, Specs]"
+
+
+def _together(graph: SymbolicGraph) -> Iterator[Together]:
+    """What ranks do together, with the specs that are given and made."""
+    for key in graph.execs.toposort():
+        record = graph.execs[key]
+        if record.command.op.registry is REGISTRY and record.command.op is not OWN_SHARD:
+            inputs, outputs = (
+                tuple([graph.tensors[tensor].spec for tensor in tensors if tensor is not None])
+                for tensors in (record.inputs, record.outputs)
+            )
+            yield record.command, inputs, outputs
+        for name, body in bodies_of(record.command):
+            if any(True for _ in _together(body.graph)):
+                got, need = f"operations among ranks in the {name} of {record.command.op.name}", "them outside of loops"
+                raise UsageError("simulate", got=got, need=need)
+
+
+def _sum_trades(nbytes: int, size: int) -> Iterator[Trade]:
+    """Of one array, part by part."""
+    for begin in range(0, nbytes, PART_BYTES):
+        part = min(PART_BYTES, nbytes - begin)
+        if part <= WHOLE_BYTES:
+            yield Trade(size - 1, (size - 1) * part)
+        else:
+            yield from (_pieces(part, size), _pieces(part, size))
+
+
+def _pieces(nbytes: int, size: int) -> Trade:
+    """Each rank gets its piece of each."""
+    return Trade(size - 1, nbytes * (size - 1) // size)
+
+
+def _split(specs: Iterable[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Large ones, which travel alone, and small ones."""
+    parts: tuple[list[TensorSpec], list[TensorSpec]] = ([], [])
+    for spec in specs:
+        parts[spec.nbytes < SMALL_BYTES].append(spec)
+    return parts
+
+
+def _by_type(specs: Sequence[TensorSpec]) -> list[list[TensorSpec]]:
+    return [[spec for spec in specs if spec.dtype is kind] for kind in dict.fromkeys(spec.dtype for spec in specs)]
+
+
+def _allreduce(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+    large, small = _split(outputs)
+    for spec in large:
+        yield from _sum_trades(spec.nbytes, size)
+    for specs in _by_type(small):
+        yield from _sum_trades(sum(spec.nbytes for spec in specs), size)
+
+
+def _unshard(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+    shards = [(shard, whole) for shard, whole in zip(inputs, outputs, strict=False)]
+    for shard, whole in shards:
+        if whole.nbytes >= SMALL_BYTES:
+            yield Trade(size - 1, (size - 1) * shard.nbytes)
+    small = sum(shard.nbytes for shard, whole in shards if whole.nbytes < SMALL_BYTES)
+    if small:
+        yield Trade(size - 1, (size - 1) * small)
+
+
+def _shard_sum(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+    large, small = _split(inputs)
+    for spec in large:
+        most = max(PART_BYTES // (spec.dtype.itemsize * size), 1)
+        length = shard_size(spec.elements, size)
+        for begin in range(0, length, most):
+            yield Trade(size - 1, (size - 1) * min(most, length - begin) * spec.dtype.itemsize)
+    for specs in _by_type(small):
+        pieces = sum(shard_size(spec.elements, size) * spec.dtype.itemsize for spec in specs)
+        yield Trade(size - 1, (size - 1) * pieces)
+
+
+def _broadcast(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+    nbytes = inputs[0].nbytes
+    if nbytes <= WHOLE_BYTES:
+        yield Trade(size - 1, (size - 1) * nbytes)
+    else:
+        yield from (_pieces(nbytes, size), _pieces(nbytes, size))
+
+
+# What each operator trades: (specs given, specs made, ranks). `Any`: attributes of all operators.
+_TRADES: dict[Op[Any], Callable[[Specs, Specs, int], Iterable[Trade]]] = {
+    ALLREDUCE: _allreduce,
+    REDUCE_SCATTER: lambda inputs, _, size: [_pieces(inputs[0].nbytes, size)],
+    ALL_GATHER: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    ALL_TO_ALL: lambda inputs, _, size: [_pieces(inputs[0].nbytes, size)],
+    BROADCAST: _broadcast,
+    # The others send one message each; the root receives them all.
+    REDUCE: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    SHIFT: lambda inputs, _, size: [Trade(1, inputs[0].nbytes)],
+    UNSHARD: _unshard,
+    SHARD_SUM: _shard_sum,
+}
+_OF_ANY_NUMBER = (ALLREDUCE, BROADCAST, REDUCE, SHIFT)

@@ -1,0 +1,126 @@
+"""Times of ranks that are not there: trades counted as they are sent, and what cannot be foretold refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from nnc import nn, parallel
+from nnc.concrete import CountBelow
+from nnc.core.values.spec import spec
+from nnc.errors import ArgumentError, UsageError
+from nnc.ops.composed.custom import KERNEL
+from nnc.parallel import Mesh, RankGroup, Wire, simulate
+from nnc.parallel.communicator import Communicator
+from nnc.parallel.tensor_shards import shard_sums, unshard
+from nnc.symbolic import Symbol, SymbolicGraph, while_loop
+
+ONE, BYTES = Wire(1.0, 0.0), Wire(0.0, 1.0)
+SIZE = 4
+
+
+class Done:
+    """A message that arrived."""
+
+    def Test(self) -> bool:
+        return True
+
+
+class CountingWire:
+    """A rank of four whose messages arrive at once; of what it receives nothing is written."""
+
+    def __init__(self) -> None:
+        self.messages = self.sent = 0
+
+    def Get_rank(self) -> int:
+        return 0
+
+    def Get_size(self) -> int:
+        return SIZE
+
+    def Get_attr(self, name: int) -> int:
+        return 32_767
+
+    def Irecv(self, array: np.ndarray, rank: int, tag: int) -> Done:
+        return Done()
+
+    def Isend(self, array: np.ndarray, rank: int, tag: int) -> Done:
+        self.messages += 1
+        self.sent += array.nbytes
+        return Done()
+
+
+GROUP = RankGroup(SIZE)
+OPERATIONS: dict[str, Callable[[Symbol], object]] = {
+    "sum": lambda x: parallel.allreduce(x, "sum", GROUP),
+    "all_gather": lambda x: parallel.all_gather(x, GROUP),
+    "reduce_scatter": lambda x: parallel.reduce_scatter(x, GROUP),
+    "all_to_all": lambda x: parallel.all_to_all(x, GROUP),
+    "broadcast": lambda x: parallel.broadcast(x, 0, GROUP),
+    "shift": lambda x: parallel.shift(x, 1, GROUP),
+    "unshard": lambda x: unshard([x], [spec((x.spec.elements * SIZE,))], GROUP),
+    "shard_sum": lambda x: shard_sums([x], GROUP),
+}
+
+
+@pytest.mark.parametrize("elements", [64, 1 << 13, 1 << 16, 3 << 20])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_trades_are_those_that_a_rank_sends(name: str, elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = SymbolicGraph()
+    OPERATIONS[name](graph.input(spec((elements,)), "x"))
+    (key,) = graph.execs.toposort()
+    record = graph.execs[key]
+    wire = CountingWire()
+    ranks = Communicator(wire)
+    for module in ("collectives", "tensor_shards"):
+        monkeypatch.setattr(f"nnc.parallel.{module}.joined", lambda group: ranks)
+    outputs = [np.zeros(graph.tensors[made].spec.shape, np.float32) for made in record.outputs]
+    KERNEL[record.command.op](record.command.attrs, [np.zeros(elements, np.float32)], outputs)
+    assert simulate(graph, ONE).messages == wire.messages
+    assert simulate(graph, BYTES).sent == wire.sent
+    assert simulate(graph, Wire(2.0, 3.0), 5.0).seconds == 5 + 2 * wire.messages + 3 * wire.sent
+
+
+def test_a_model_is_simulated_for_ranks_that_are_not_there() -> None:
+    layer = nn.Sequential(nn.Dense(64), nn.BatchNorm(), nn.ReLU(), nn.Dense(8))
+    models = {ranks: nn.Model(layer, (32,), mesh=Mesh(data=ranks)) for ranks in (1, 4, 64)}
+    alone, four, many = (models[ranks].simulate(4, Wire(1e-6, 1e-9), 0.001) for ranks in (1, 4, 64))
+    assert (alone.ranks, alone.seconds, alone.sent, alone.efficiency) == (1, 0.001, 0, 1.0)
+    assert (four.ranks, many.ranks) == (4, 64)
+    assert many.messages == four.messages // 3 * 63
+    assert alone.efficiency > four.efficiency > many.efficiency > 0
+    assert "64 ranks: 2.1 ms (1.0 computing), 378 messages" in str(many)
+    assert many.memory == models[64].memory(4).total
+    shards = nn.Model(layer, (32,), mesh=Mesh(data=4), zero_stage=3).simulate(4, Wire(1e-6, 1e-9), 0.001)
+    # Statistics of batches are on each rank in both; weights travel twice and gradients once, each to where it is kept.
+    assert shards.memory < four.memory
+    assert shards.sent > 0
+
+
+def test_what_cannot_be_foretold_is_refused() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((8,)), "x")
+    parallel.allreduce(x, "sum", GROUP)
+    assert simulate(graph, ONE, ranks=8).messages == 7
+    parallel.all_gather(x, GROUP)
+    with pytest.raises(UsageError, match=r"all_gather of 4 ranks, asked for 8.*Mesh\(data=8\)"):
+        simulate(graph, ONE, ranks=8)
+    for alpha, beta in ((-1.0, 0.0), (0.0, float("nan")), (float("inf"), 0.0)):
+        with pytest.raises(ArgumentError, match="seconds, zero or more"):
+            Wire(alpha, beta)
+    with pytest.raises(ArgumentError, match="computing=-1"):
+        simulate(graph, ONE, -1.0)
+    with pytest.raises(UsageError, match="nnc launch -n 2"):
+        parallel.measure_wire()
+
+
+def test_operations_in_loops_are_refused() -> None:
+    graph = SymbolicGraph()
+    x = graph.input(spec((8,)), "x")
+    with while_loop(graph, CountBelow(3)) as loop:
+        a = loop.carry(x)
+        loop.next(a, parallel.allreduce(a, "sum", GROUP))
+    with pytest.raises(UsageError, match="them outside of loops"):
+        simulate(graph, ONE)
