@@ -13,12 +13,16 @@ import pytest
 
 import nnc
 from nnc import nn
+from nnc.core.values.dtype import F32
+from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, UnknownNameError, UsageError
-from nnc.vocabulary.names import ARRAY, MODULE
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.vocabulary.names import ARRAY, MODULE, SYMBOL
 from nnc.vocabulary.network_names import LAYER, LAYERS, MODEL, OPTIMIZER
 
 OWNERS: dict[str, Any] = {
     "x": nnc.tensor([[1.0, 2.0]]),
+    "symbol": SymbolicGraph("answers").input(TensorSpec((1, 2), F32), "x"),
     "nnc": nnc,
     "nn": nn,
     "model": nn.Model(nn.Dense(2), (3,)),
@@ -27,6 +31,7 @@ OWNERS: dict[str, Any] = {
 }
 TABLES: Mapping[str, Mapping[str, str]] = {
     "x": ARRAY,
+    "symbol": SYMBOL,
     "nnc": MODULE,
     "nn": LAYERS,
     "model": MODEL,
@@ -49,9 +54,10 @@ def test_each_name_is_answered_with_our_form(owner: str, name: str) -> None:
 
 @pytest.mark.parametrize("owner", TABLES)
 def test_forms_name_what_there_is(owner: str) -> None:
+    owners = OWNERS | ({"x": OWNERS["symbol"]} if owner == "symbol" else {})
     for form in TABLES[owner].values():
         for spoken, path in re.findall(r"(?<![.\w\"])(x|nnc|nn|model|layer|optimizer)\.((?:\w+\.)*\w+)", form):
-            found = OWNERS[spoken]
+            found = owners[spoken]
             for part in path.split("."):
                 if (spoken, part) != ("layer", "units"):
                     found = getattr(found, part)
@@ -59,8 +65,13 @@ def test_forms_name_what_there_is(owner: str) -> None:
 
 def test_traced_and_batched_values_answer_too() -> None:
     for transformed in (nnc.compile, nnc.vmap, nnc.grad):
-        with pytest.raises(UnknownNameError, match=r"Fix: x\.expand_dims\(0\)"):
-            transformed(lambda x: x.unsqueeze(0))(np.ones(3))
+        with pytest.raises(UnknownNameError, match=r"Fix: nnc\.split\(x, parts\)"):
+            transformed(lambda x: x.split(1))(np.ones(3))
+
+
+def test_functions_of_arrays_refuse_symbols() -> None:
+    with pytest.raises(UsageError, match=r"got a Symbol f32\[1, 2\]; need an array or a number\. Fix: nnc\.ops"):
+        nnc.exp(OWNERS["symbol"])
 
 
 def test_what_is_spelt_alike_is_named() -> None:

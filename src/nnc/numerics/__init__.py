@@ -18,12 +18,18 @@ from nnc.core.values.dtype import BOOL as bool_
 from nnc.core.values.dtype import C64 as complex64
 from nnc.core.values.dtype import C128 as complex128
 from nnc.core.values.dtype import F16 as float16
+from nnc.core.values.dtype import F16 as half
+from nnc.core.values.dtype import F32 as float
 from nnc.core.values.dtype import F32 as float32
+from nnc.core.values.dtype import F64 as double
 from nnc.core.values.dtype import F64 as float64
 from nnc.core.values.dtype import I8 as int8
 from nnc.core.values.dtype import I16 as int16
+from nnc.core.values.dtype import I16 as short
+from nnc.core.values.dtype import I32 as int
 from nnc.core.values.dtype import I32 as int32
 from nnc.core.values.dtype import I64 as int64
+from nnc.core.values.dtype import I64 as long
 from nnc.core.values.dtype import U8 as uint8
 from nnc.core.values.dtype import U16 as uint16
 from nnc.core.values.dtype import U32 as uint32
@@ -63,30 +69,31 @@ __all__ = [
     "clip", "column_stack", "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate",
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",
-    "diag_indices", "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "dsplit",
-    "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "euler_gamma", "eval",
-    "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix", "flatnonzero",
-    "flatten", "flip", "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge", "gelu", "geomspace", "gradient",
-    "greater", "greater_equal", "gt", "hamming", "hanning", "heaviside", "histogram", "histogram_bin_edges",
-    "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf", "inner", "int16", "int32", "int64",
-    "int8", "interp", "intersect1d", "invert", "isclose", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "kron", "ldexp", "le", "left_shift", "lerp",
-    "less", "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
-    "logaddexp2", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace",
-    "logsumexp", "lt", "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid",
-    "min", "minimum", "mm", "mod", "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod",
-    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd",
-    "nansum", "nanvar", "ndarray", "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
-    "ones", "ones_like", "outer", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval",
-    "positive", "pow", "power", "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians",
-    "rand", "rand_like", "randint", "randn", "randn_like", "random", "randperm", "ravel", "real", "reciprocal",
-    "relu", "remainder", "repeat", "reshape", "result_type", "right_shift", "rint", "roll", "rot90", "round",
-    "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "sigmoid", "sign", "signbit", "sin",
-    "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril", "tril_indices", "triu",
-    "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "unflatten", "union1d", "unique",
-    "unravel_index", "unstack", "vander", "var", "vdot", "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros",
-    "zeros_like",
+    "diag_indices", "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "double",
+    "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc",
+    "euler_gamma", "eval", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix",
+    "flatnonzero", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge",
+    "gelu", "geomspace", "gradient", "greater", "greater_equal", "gt", "half", "hamming", "hanning", "heaviside",
+    "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf",
+    "inner", "int", "int16", "int32", "int64", "int8", "interp", "intersect1d", "invert", "isclose",
+    "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isrealobj",
+    "isscalar", "kron", "ldexp", "le", "left_shift", "lerp", "less", "less_equal", "linalg", "linspace", "log",
+    "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed",
+    "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mod",
+    "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean",
+    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray",
+    "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer",
+    "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval", "positive", "pow", "power",
+    "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "rand", "rand_like",
+    "randint", "randn", "randn_like", "random", "randperm", "ravel", "real", "reciprocal", "relu", "remainder",
+    "repeat", "repeat_interleave", "reshape", "result_type", "right_shift", "rint", "roll", "rot90", "round",
+    "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "short", "sigmoid", "sign", "signbit",
+    "sin", "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
+    "std", "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan",
+    "tanh", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril",
+    "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8",
+    "unbind", "unflatten", "union1d", "unique", "unravel_index", "unsqueeze", "unstack", "vander", "var", "vdot",
+    "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import AttributeValueError, UsageError
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.broadcast import normalize_axes
+from nnc.ops.operand import Operand
 
 Array = ArrayOperand
 AnyArray = ArrayOperand | Tensor | ArrayLike
@@ -34,8 +35,13 @@ AnyDevice = Device | str | None
 
 
 def as_array(value: AnyArray) -> Array:
-    """The operand itself; a constant of anything else."""
-    return value if isinstance(value, ArrayOperand) else asarray(value)
+    """The operand itself; a constant of anything else. UsageError for a symbol, which has operators alone."""
+    if isinstance(value, ArrayOperand):
+        return value
+    if isinstance(value, Operand):
+        fix = "nnc.ops, such as nnc.ops.exp(x)"
+        raise UsageError("nnc", got=f"a {type(value).__name__} {value.spec}", need="an array or a number", fix=fix)
+    return asarray(value)
 
 
 def asked(x: Array, requires_grad: bool) -> Array:

@@ -24,8 +24,8 @@ from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, plac
 __all__ = [
     "argpartition", "argsort", "argwhere", "bincount", "compress", "diag_indices", "digitize", "extract",
     "flatnonzero", "histogram", "histogram_bin_edges", "intersect1d", "isin", "nonzero", "partition",
-    "put_along_axis", "searchsorted", "select", "setdiff1d", "sort", "take", "take_along_axis", "union1d", "unique",
-    "unravel_index", "where",
+    "put_along_axis", "searchsorted", "select", "setdiff1d", "sort", "take", "take_along_axis", "topk", "union1d",
+    "unique", "unravel_index", "where",
 ]  # fmt: skip
 
 
@@ -105,6 +105,15 @@ def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyA
     """
     row, given = pair(x, values)
     return standard.searchsorted(row, given, side=side, sorter=None if sorter is None else as_array(sorter))
+
+
+def topk(x: AnyArray, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest or smallest elements along the axis, the first one first, and their places, as PyTorch has it.
+
+    >>> [part.tolist() for part in nnc.topk([3, 1, 2], 2)]
+    [[3, 2], [0, 2]]
+    """
+    return as_array(x).topk(k, axis, largest)
 
 
 def digitize(x: AnyArray, bins: AnyArray, right: bool = False) -> Array:

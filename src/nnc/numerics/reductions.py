@@ -5,7 +5,6 @@ sum(x, axis=1), mean(x, (0, 1), keepdims=True), median(x), quantile(x, [0.1, 0.9
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -425,8 +424,7 @@ def softmax(x: AnyArray, axis: int = -1) -> Array:
     Variable(f32[2], constant)
     [0.5 0.5]
     """
-    array = continuous(as_array(x))
-    return _last_axis(ops.softmax, array, axis)
+    return as_array(x).softmax(axis)
 
 
 def log_softmax(x: AnyArray, axis: int = -1) -> Array:
@@ -436,14 +434,7 @@ def log_softmax(x: AnyArray, axis: int = -1) -> Array:
     Variable(f32[2], constant)
     [-0.6931 -0.6931]
     """
-    array = continuous(as_array(x))
-    return _last_axis(ops.log_softmax, array, axis)
-
-
-def _last_axis(rule: Callable[[Array], Array], array: Array, axis: int) -> Array:
-    place = place_of("softmax", axis, array.ndim)
-    turned = array.swapaxes(place, -1)
-    return rule(turned).swapaxes(place, -1)
+    return as_array(x).log_softmax(axis)
 
 
 amax, amin = max, min

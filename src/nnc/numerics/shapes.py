@@ -22,8 +22,9 @@ __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
     "broadcast_to", "cat", "chunk", "column_stack", "concat", "concatenate", "dsplit", "dstack", "expand_dims",
     "flatten", "flip", "fliplr", "flipud", "hsplit", "hstack", "matrix_transpose", "moveaxis", "movedim", "pad",
-    "permute", "permute_dims", "ravel", "repeat", "reshape", "roll", "rot90", "row_stack", "split", "squeeze",
-    "stack", "swapaxes", "swapdims", "tile", "transpose", "unflatten", "unstack", "vsplit", "vstack",
+    "permute", "permute_dims", "ravel", "repeat", "repeat_interleave", "reshape", "roll", "rot90", "row_stack",
+    "split", "squeeze", "stack", "swapaxes", "swapdims", "tile", "transpose", "unbind", "unflatten", "unsqueeze",
+    "unstack", "vsplit", "vstack",
 ]  # fmt: skip
 
 Places = int | Sequence[int]
@@ -301,12 +302,7 @@ def chunk(x: AnyArray, chunks: int, axis: int = 0) -> list[Array]:
     >>> [part.tolist() for part in nnc.chunk([1, 2, 3, 4, 5], 2)]
     [[1, 2, 3], [4, 5]]
     """
-    array = as_array(x)
-    size = array.shape[place_of("chunk", axis, array.ndim)]
-    if chunks < 1:
-        raise AttributeValueError("chunk", got=f"{chunks} parts", need="at least one")
-    length = max(-(-size // chunks), 1)
-    return array_split(array, list(range(length, size, length)), axis)
+    return list(as_array(x).chunk(chunks, axis))
 
 
 def hsplit(x: AnyArray, parts: int | Sequence[int]) -> list[Array]:
@@ -441,5 +437,6 @@ def _bordered(x: Array, before: Sequence[int], after: Sequence[int], value: floa
 
 concat = cat = concatenate
 permute = permute_dims
+unsqueeze, unbind, repeat_interleave = expand_dims, unstack, repeat
 row_stack = vstack
 movedim, swapdims = moveaxis, swapaxes

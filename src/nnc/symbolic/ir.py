@@ -36,6 +36,8 @@ from nnc.symbolic.queries import ReadableGraph, fits
 from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.region import Region
 from nnc.symbolic.scopes import scoped
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.names import SYMBOL
 
 Observer = Callable[[ExecKey], None]
 TensorObserver = Callable[[TensorKey], None]
@@ -419,10 +421,11 @@ def outputs_named(command: AnyCommand) -> tuple[str, ...]:
 
 
 @explained
-class Symbol(ArithmeticOperand):
+class Symbol(ArithmeticOperand, Answering):
     """The handle of a tensor symbol: hashable, comparable by identity of graph and key, with array operators."""
 
     __slots__ = ("graph", "key")
+    forms: ClassVar[Mapping[str, str]] = SYMBOL
 
     @frequent
     def __init__(self, graph: SymbolicGraph, key: TensorKey) -> None:

@@ -11,8 +11,9 @@ from difflib import get_close_matches
 
 from nnc.errors import ArgumentError
 
-# PyTorch's and Keras's words, and which of ours they are.
+# PyTorch's and Keras's words, and which of ours they are; and NumPy's for methods that PyTorch alone has.
 WORDS: Mapping[str, tuple[str, ...]] = {
+    "axis": ("dim",),
     "dim": ("axis", "axes", "dimension"),
     "dims": ("axis", "axes", "shape"),
     "dim0": ("axis1",),

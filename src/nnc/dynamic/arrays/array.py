@@ -28,10 +28,10 @@ from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.element_count import ElementCount
-from nnc.dynamic.arrays.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
+from nnc.dynamic.arrays.pytorch_methods import PyTorchMethods
 from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
@@ -72,7 +72,7 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
 
 
 @explained
-class ArrayOperand(ElementwiseMethods, Answering):
+class ArrayOperand(PyTorchMethods, Answering):
     """An operand that behaves as an array."""
 
     __slots__ = ()

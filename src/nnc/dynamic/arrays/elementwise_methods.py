@@ -206,10 +206,13 @@ class ElementwiseMethods(ArrayMethods):
 
     def _by_operator(self, subject: str, operation: Callable[[Any, Any], Any], other: object) -> Self:
         try:
-            result: Self = operation(self, other)
+            result: Self | bool = operation(self, other)
         except TypeError:
+            result = False
+        # Where neither side knows the other, Python compares identities.
+        if isinstance(result, bool):
             need = "an array, a number or nested lists of numbers"
-            raise ArgumentError(subject, got=f"other={shown(other)}", need=need, origin=caller_origin()) from None
+            raise ArgumentError(subject, got=f"other={shown(other)}", need=need, origin=caller_origin())
         return result
 
     @located
