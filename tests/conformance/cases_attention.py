@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from tests.conformance.case import FLOATS, Argument, Array, Case, Generator, Values, labels, small, uniform
 
-from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I32, I64, DType
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, DType
 from nnc.core.values.spec import Shape, spec
 from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, CAUSAL_BIAS, AttentionAttrs, CausalBiasAttrs
 from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
@@ -86,6 +86,11 @@ def stored(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Arra
     return generator.integers(-127, 128, shape)
 
 
+def bytes_of_two(generator: Generator, shape: Shape, earlier: Sequence[Array]) -> Array:
+    """Any bytes."""
+    return generator.integers(0, 256, shape)
+
+
 def _cached() -> Iterator[Case]:
     """Over caches of each type, with windows and caps, of one part and of several."""
     shapes = (
@@ -109,6 +114,12 @@ def _cached() -> Iterator[Case]:
         scales = (Argument(k[:3], small, F32),) * 2
         operands = (Argument(q), Argument(k, stored, I8), Argument(v, stored, I8), places, *scales)
         yield Case(CACHED_ATTENTION, attrs, operands, (F32,), "i8", smooth=False)
+        # Two numbers in a byte.
+        halves = ((*each[:3], (each[3] + 1) // 2) for each in (k, v))
+        even = (*q[:3], 2 * ((k[3] + 1) // 2))
+        operands = (Argument(even), *(Argument(each, bytes_of_two, U8) for each in halves), places, *scales)
+        for attrs, note in ((CachedAttentionAttrs(0.7), "u8"), (CachedAttentionAttrs(0.3, 3, 2.0), "u8-window-cap")):
+            yield Case(CACHED_ATTENTION, attrs, operands, (F32,), note, smooth=False)
 
 
 Heads = tuple[Shape, Shape, Shape]

@@ -92,7 +92,9 @@ def test_tokens_that_are_shared_are_not_read_again(model: LanguageModel) -> None
     np.testing.assert_allclose(kept.scores(tokens[:7]), fresh[1], atol=1e-5)
 
 
-@pytest.mark.parametrize(("held", "bits", "near"), [("f32", 32, 1e-5), ("bf16", 16, 0.1), ("int8", 8, 0.1)])
+@pytest.mark.parametrize(
+    ("held", "bits", "near"), [("f32", 32, 1e-5), ("bf16", 16, 0.1), ("int8", 8, 0.1), ("int4", 4, 0.7)]
+)
 def test_caches_of_few_bits_are_near_those_of_many(
     place: Path, tmp_path: Path, held: CacheType, bits: int, near: float
 ) -> None:
@@ -101,12 +103,12 @@ def test_caches_of_few_bits_are_near_those_of_many(
     kept, wide = KeptTokens(model.tokens, 64), KeptTokens(whole.tokens, 64)
     for count in (len(tokens) - 3, len(tokens) - 2, len(tokens)):
         np.testing.assert_allclose(kept.scores(tokens[:count]), wide.scores(tokens[:count]), atol=near * 3)
-    # The statement is what there is: int8 has a number of four bytes for each token and head beside its bytes.
+    # The statement is what there is: int8 and int4 have a number of four bytes for each token and head.
     elements = sum(each.spec.elements for each in wide._caches.tensors.values())
     stated = language.memory(place, context=64, cache=held).cache
     assert stated == sum(each.spec.nbytes for each in kept._caches.tensors.values())
     assert stated >= elements * bits // 8
-    assert (stated > elements * bits // 8) is (held == "int8")
+    assert (stated > elements * bits // 8) is (held in ("int8", "int4"))
     kept.save(tmp_path / "kept", "a model")
     other = KeptTokens(model.tokens, 64)
     other.load(tmp_path / "kept", "a model")
@@ -116,9 +118,30 @@ def test_caches_of_few_bits_are_near_those_of_many(
             wide.load(tmp_path / "kept", "a model")
 
 
+@pytest.mark.parametrize(("held", "most"), [("int8", 127), ("int4", 7)])
+def test_what_is_kept_is_the_nearest_of_few_numbers(place: Path, held: CacheType, most: int) -> None:
+    model, whole = (language.load(place, context=64, cache=each) for each in (held, "f32"))
+    tokens = model.tokenizer.encode("hello the in the hello in he")
+    kept, wide = KeptTokens(model.tokens, 64), KeptTokens(whole.tokens, 64)
+    kept.scores(tokens)
+    wide.scores(tokens)
+    # Of the first block, which reads the same tokens.
+    names = sorted(name for name in wide._caches.tensors if "block0." in name)
+    assert len(names) == 2
+    for name in names:
+        numbers, scales = (kept._caches.tensors[each].numpy()[0, : len(tokens)] for each in (name, f"{name}.scale"))
+        wanted = wide._caches.tensors[name].numpy()[0, : len(tokens)].reshape(*scales.shape, -1)
+        numbers = numbers.reshape(*scales.shape, -1).astype(np.float32)
+        if held == "int4":
+            numbers = np.concatenate((numbers % 16, numbers // 16), -1) - 8
+        np.testing.assert_allclose(scales, np.abs(wanted).max(-1) / most, rtol=1e-5)
+        assert np.abs(numbers).max() == most
+        assert (np.abs(numbers * scales[..., None] - wanted) <= scales[..., None] * 0.501).all()
+
+
 def test_a_cache_of_another_type_is_refused(place: Path) -> None:
-    with pytest.raises(ArgumentError, match="cache.*int4"):
-        language.load(place, cache="int4")
+    with pytest.raises(ArgumentError, match="cache.*int2"):
+        language.load(place, cache="int2")
 
 
 def test_a_conversation_goes_on_in_another_process(model: LanguageModel, tmp_path: Path) -> None:

@@ -272,8 +272,8 @@ def load(
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
 
     Keys and values of earlier tokens are held in `cache`: "bf16" takes half of the bytes of "f32", "int8" a quarter and
-    a scale for each token and head. `adapter` is a folder of PEFT's, or of `FineTuning`: its products are added to
-    weights of floats, and computed beside those in blocks.
+    a scale for each token and head, "int4" an eighth and such a scale. `adapter` is a folder of PEFT's, or of
+    `FineTuning`: its products are added to weights of floats, and computed beside those in blocks.
 
     `draft` proposes tokens that are read several at a time: a file of a smaller model, or "ngram" (`LanguageModel`).
 

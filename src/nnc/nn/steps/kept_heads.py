@@ -3,6 +3,7 @@
 f32    as they are
 bf16   the nearest
 int8   round(x / scale), scale[token, head] = max |x| / 127
+int4   the same of max |x| / 7, and 8 more: feature d of the first half with d + width / 2 in a byte
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.core.values.dtype import BF16, F32, I8
+from nnc.core.values.dtype import BF16, F32, I8, U8
 from nnc.errors import UsageError
 from nnc.nn.layers.attention import masked_attention, seen_columns
 from nnc.nn.layers.layer import AttentionForm
@@ -19,23 +20,29 @@ from nnc.nn.steps.model_step import CACHE
 from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import (
     abs,
+    add,
     broadcast_to,
     cached_attention,
     cast,
+    concatenate,
     divide,
+    floor,
     maximum,
     multiply,
     reduce_max,
     reshape,
     round,
     scatter,
+    subtract,
 )
 from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol
 
 # So many rows of a key head read what is kept as it lies; for more, widening all of it first takes less time.
 FEW_ROWS = 16
-LARGEST, TINY = 127.0, 1e-30
+LARGEST, TINY = {"int8": 127.0, "int4": 7.0}, 1e-30
+# Of a number of 4 bits, which is never negative, and how many such numbers there are.
+ZERO, NUMBERS = 8.0, 16.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +76,25 @@ class KeptHeads:
         scale = None
         if self.key.cache == "bf16":
             new = cast(new, BF16)
-        elif self.key.cache == "int8":
+        elif self.key.cache in LARGEST:
             largest = maximum(reduce_max(abs(new), -1), scalar_like(new, TINY))
-            factors = divide(largest, scalar_like(largest, LARGEST))
+            factors = divide(largest, scalar_like(largest, LARGEST[self.key.cache]))
             spread = broadcast_to(reshape(factors, (*factors.shape, 1)), new.shape)
-            new = cast(round(divide(new, spread)), I8)
+            whole = round(divide(new, spread))
+            new = cast(whole, I8) if self.key.cache == "int8" else self._halved(whole, name.removeprefix(CACHE))
             scale = self._written(f"{name}.scale", factors)
         shape = (*new.shape[:1], self.key.capacity, *new.shape[2:])
         written = self._written(name, reshape(new, (*new.shape[:2], new.shape[2] * new.shape[3])))
         return reshape(written, shape), scale
+
+    def _halved(self, whole: Symbol, path: str) -> Symbol:
+        """Two numbers in a byte."""
+        width = whole.shape[-1]
+        if width % 2:
+            got = f"{path}: heads of {width} features"
+            raise UsageError("cache", got=got, need="an even width for int4", fix='cache="int8"')
+        low, high = (add(whole[..., part : part + width // 2], scalar_like(whole, ZERO)) for part in (0, width // 2))
+        return cast(add(low, multiply(high, scalar_like(high, NUMBERS))), U8)
 
     def _written(self, name: str, rows: Symbol) -> Symbol:
         """Rows [batch, steps, features] put where their tokens stand."""
@@ -90,6 +107,10 @@ class KeptHeads:
 
     def _widened(self, held: Symbol, scale: Symbol | None, like: Symbol) -> Symbol:
         wide = cast(held, like.spec.dtype)
+        if held.spec.dtype is U8:
+            high = floor(divide(wide, scalar_like(wide, NUMBERS)))
+            halves = subtract(wide, multiply(high, scalar_like(high, NUMBERS))), high
+            wide = concatenate([subtract(half, scalar_like(half, ZERO)) for half in halves], -1)
         if scale is None:
             return wide
         return multiply(wide, broadcast_to(reshape(scale, (*scale.shape, 1)), wide.shape))

@@ -11,8 +11,8 @@ from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.symbolic.passes import QuantizationMode
 
-# What keys and values of earlier tokens are held in: "int8" has a scale for each token and head.
-CacheType: TypeAlias = Literal["f32", "bf16", "int8"]
+# What keys and values of earlier tokens are held in: "int8" and "int4" have a scale for each token and head.
+CacheType: TypeAlias = Literal["f32", "bf16", "int8", "int4"]
 
 
 class StepKind(Enum):

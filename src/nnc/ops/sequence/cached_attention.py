@@ -1,4 +1,4 @@
-"""Attention of new tokens over keys and values that a generation keeps, in f32, 16 bits, or bytes with scales.
+"""Attention of new tokens over keys and values that a generation keeps: in f32, 16 bits, or 8 or 4 with scales.
 
     s[b, h, i, j] = scale · k_scale[b, j, g] · sum_d q[b, i, h, d] · k[b, j, g, d],   g = h / r
     s             = cap · tanh(s / cap)                                       where there is a cap
@@ -6,7 +6,9 @@
 
 over the columns j that row i sees: j ≤ position[b, i], and j > position[b, i] - window where there is a window. q is
 [batch, rows, heads, d], k and v are [batch, columns, heads / r, d or e] of q's element type, of 16 bits, or i8 with
-scales [batch, columns, heads / r] of q's. A row that sees no column gets 0.
+scales [batch, columns, heads / r] of q's. u8 has scales too, and two numbers in a byte, 8 more than they are:
+k[…, d] = (byte[…, d] mod 16) - 8 of the first half of the features, floor(byte[…, d - D / 2] / 16) - 8 of the other
+one. A row that sees no column gets 0.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import BF16, F16, I8, I32
+from nnc.core.values.dtype import BF16, F16, I8, I32, U8
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import batched_within
@@ -30,7 +32,9 @@ from nnc.ops.work import present
 __all__ = ["cached_attention"]
 
 # What keys and values may be held in beside the element type of q.
-NARROW_CACHES = (BF16, F16, I8)
+NARROW_CACHES = (BF16, F16, I8, U8)
+# Those that have scales.
+SCALED_CACHES = (I8, U8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +55,34 @@ def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
         raise AttributeValueError("cached_attention", got=got, need="a finite scale, a window ≥ 0, a cap ≥ 0")
     check_kinds(FLOATS, q)
     if k.dtype is not v.dtype or k.dtype not in (q.dtype, *NARROW_CACHES):
-        need = "k and v of q's element type, in 16 bits or in i8"
+        need = "k and v of q's element type, in 16 bits, in i8 or in u8"
         raise DTypeError("cached_attention", got=shown, need=need, fix="cast() one of them")
     if positions.dtype is not I32:
         raise DTypeError("cached_attention", got=shown, need="positions in i32", fix="cast() them")
     if any(each.rank != 4 for each in (q, k, v)) or positions.shape != q.shape[:2]:
         need = "four dimensions [batch, rows, heads, features] each, positions[batch, rows]"
         raise ShapeError("cached_attention", got=shown, need=need)
-    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        need = "one batch, k's columns and heads == v's, q's features == k's"
+    numbers = 2 if k.dtype is U8 else 1
+    if k.shape[:3] != v.shape[:3] or q.shape[0] != k.shape[0] or q.shape[3] != numbers * k.shape[3]:
+        need = f"one batch, k's columns and heads == v's, q's features == {'2 · ' * (numbers - 1)}k's"
         raise ShapeError("cached_attention", got=shown, need=need)
     if k.shape[2] == 0 or q.shape[2] % k.shape[2]:
         raise ShapeError(
             "cached_attention", got=shown, need=f"q's heads ({q.shape[2]}) divisible by k's ({k.shape[2]})"
         )
     wanted = TensorSpec(k.shape[:3], q.dtype, k.layout, k.device)
-    if any((each is not None) != (k.dtype is I8) or (each is not None and each != wanted) for each in scales):
+    if any(
+        (each is not None) != (k.dtype in SCALED_CACHES) or (each is not None and each != wanted) for each in scales
+    ):
         got = f"{shown}, scales {', '.join('none' if each is None else str(each) for each in scales)}"
-        raise ShapeError("cached_attention", got=got, need=f"scales {wanted} of k and v in i8, and of no others")
-    return (replace(q, shape=(*q.shape[:3], v.shape[3])),)
+        raise ShapeError("cached_attention", got=got, need=f"scales {wanted} of k and v in i8 or u8, and of no others")
+    return (replace(q, shape=(*q.shape[:3], numbers * v.shape[3])),)
 
 
 def _work(attrs: CachedAttentionAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
     """Two matrix products and a softmax over all columns."""
-    q, k, v = map(present, inputs[:3])
-    return q.shape[0] * q.shape[1] * q.shape[2] * k.shape[1] * (2 * (q.shape[3] + v.shape[3]) + 5)
+    (q, k), y = map(present, inputs[:2]), outputs[0]
+    return q.shape[0] * q.shape[1] * q.shape[2] * k.shape[1] * (2 * (q.shape[3] + y.shape[3]) + 5)
 
 
 CACHED_ATTENTION = operator(
@@ -107,7 +114,7 @@ def cached_attention(
     """Attention of q[batch, rows, heads, d] at `positions`[batch, rows] over k and v that are kept.
 
     The scale is 1 / √d unless given. Row i sees columns up to its position, the last `window` of them where that is not
-    0. k and v in i8 have scales.
+    0. k and v in i8 have scales, and those in u8, with two numbers of 4 bits in a byte.
     """
     width = q.shape[-1] if q.shape else 1
     factor = 1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale)

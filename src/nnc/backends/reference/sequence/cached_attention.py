@@ -12,7 +12,7 @@ def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outpu
     """y[i] = softmax(s[i]) · v over columns ≤ positions[i]."""
     q, k, v, positions, *scales = (array for array in inputs if array is not None)
     (batch, rows, heads, width), (_, columns, groups, _) = q.shape, k.shape
-    y = np.zeros((batch, rows, heads, v.shape[3]))
+    y = np.zeros(outputs[0].shape)
     for example, row in np.ndindex(batch, rows):
         end = min(int(positions[example, row]) + 1, columns)
         begin = max(int(positions[example, row]) + 1 - attrs.window, 0) if attrs.window else 0
@@ -20,6 +20,8 @@ def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outpu
             continue
         keys, values = (widen(each[example, begin:end]).astype(np.float64) for each in (k, v))
         if scales:
+            if k.dtype == np.uint8:
+                keys, values = (np.concatenate((each % 16 - 8, each // 16 - 8), -1) for each in (keys, values))
             keys, values = (
                 each * widen(scale[example, begin:end, :, None])
                 for each, scale in zip((keys, values), scales, strict=True)

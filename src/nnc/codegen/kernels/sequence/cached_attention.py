@@ -1,10 +1,10 @@
 """Attention over what a generation keeps, in parts of its columns; the formulas are in `nnc/ops/sequence`.
 
 First phase: an item is a part of the columns for all query heads of a key head. Keys of a register of columns are
-widened once for all rows, scores become powers, which weigh v as it lies; each part has its largest score, the sum of
-its powers, and its weighted sum of v. Second phase, where there are several parts: a row of y is their sum, each times
-e^(its largest score - the largest of all). How long parts are follows neither workers nor the other rows of a batch,
-so bits do not either.
+widened once for all rows, scores become powers, which weigh v as it lies (of 4 bits, widened before); each part has its
+largest score, the sum of its powers, and its weighted sum of v. Second phase, where there are several parts: a row of y
+is their sum, each times e^(its largest score - the largest of all). How long parts are follows neither workers nor the
+other rows of a batch, so bits do not either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, cei
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
-from nnc.codegen.ir.builder import I32, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.builder import I32, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import sums_of_each
 from nnc.core.values import dtype
@@ -53,6 +53,11 @@ class CachedAttention:
         return self.rows * (self.heads // self.groups)
 
     @property
+    def halved(self) -> bool:
+        """Whether a byte of k and v has two numbers: of the first half of the features, and of the other one."""
+        return self.held == U8
+
+    @property
     def parts(self) -> int:
         """Parts of the columns."""
         return ceiling(self.columns, PART)
@@ -63,9 +68,10 @@ class CachedAttention:
         return 0 if self.parts == 1 else aligned(rows * (2 + self.values) * self.scalar.size)
 
     def scratch(self, target: TargetDescription) -> int:
-        """A part's scores, two numbers for each row, keys of a register of columns."""
+        """A part's scores, two numbers for each row, keys of a register of columns; v of a part of 4 bits."""
         lanes = target.lanes(8 * self.scalar.size)
-        return aligned((self.together * (PART + 2) + lanes * self.features) * self.scalar.size)
+        numbers = self.together * (PART + 2) + lanes * self.features + self.halved * PART * self.values
+        return aligned(numbers * self.scalar.size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Parts, and their sums where there are several."""
@@ -116,6 +122,10 @@ class _PartWriter:
             first = part * PART
             begin, end = self._seen(batch, first)
             self._score(batch, group, begin, end, first)
+            if p.halved:
+                v = self._held(2, batch, group, p.values)
+                with b.loop(begin, end) as column:
+                    self._split(b.offset(v.base, column * v.row, U8), self._line(column - first), p.values)
             with b.loop(0, p.together) as row:
                 self._power(batch, group, row, begin, end, first)
             with b.loop(0, p.rows) as row:
@@ -148,6 +158,7 @@ class _PartWriter:
     def _held(self, operand: int, batch: Value, group: Value, width: int) -> Matrix:
         """Rows of one key head of k or v."""
         p = self.problem
+        width //= 1 + p.halved
         start = batch * (p.columns * p.groups * width) + group * width
         return Matrix(self.b.offset(self.w.argument(operand), start, p.held), p.groups * width)
 
@@ -191,11 +202,30 @@ class _PartWriter:
         """Keys of a register of columns in the scratch."""
         b, p, lanes = self.b, self.problem, self.lanes
         places = [b.offset(self.keys, lane * p.features, p.scalar) for lane in range(lanes)]
+        if p.halved:
+            for start, place in zip(starts, places, strict=True):
+                self._split(start, place, p.features)
+            return places
         with b.loop(0, p.features, lanes) as index:
             mask = b.mask(p.features - index, lanes) if p.features % lanes else None
             for start, place in zip(starts, places, strict=True):
                 b.store(b.cast(b.load(start, index, Type(p.held, lanes), mask), p.scalar), place, index, mask)
         return places
+
+    def _split(self, source: Value, place: Value, width: int) -> None:
+        """place[d] = byte[d] mod 16 - 8, place[width / 2 + d] = floor(byte[d] / 16) - 8 of width / 2 bytes"""
+        b, p, lanes, half = self.b, self.problem, self.lanes, width // 2
+        with b.loop(0, half, lanes) as index:
+            mask = b.mask(half - index, lanes) if half % lanes else None
+            words = b.cast(b.load(source, index, Type(U8, lanes), mask), I32)
+            low, high = b.both(words, b.constant(15, words.type)), b.shift_right(words, 4)
+            b.store(b.cast(low, p.scalar) - 8.0, place, index, mask)
+            b.store(b.cast(high, p.scalar) - 8.0, place, index + half, mask)
+
+    def _line(self, column: Value) -> Value:
+        """v of a column of the part, widened: behind keys of a register of columns."""
+        p = self.problem
+        return self.b.offset(self.keys, column * p.values + self.lanes * p.features, p.scalar)
 
     def _power(self, batch: Value, group: Value, row: Value, begin: Value, end: Value, first: Value) -> None:
         """Scores to powers of e, times the scales of v; columns that the row does not see get 0"""
@@ -239,8 +269,11 @@ class _PartWriter:
         b, p = self.b, self.problem
         begin, end, first = span
         repeats = p.heads // p.groups
-        v = self._held(2, batch, group, p.values)
-        right = Matrix(b.offset(v.base, first * v.row, p.held), v.row, held=p.held)
+        if p.halved:
+            right = Matrix(self._line(b.wrap(0)), p.values)
+        else:
+            v = self._held(2, batch, group, p.values)
+            right = Matrix(b.offset(v.base, first * v.row, p.held), v.row, held=p.held)
         left = Matrix(b.offset(self.scores, row * repeats * PART, p.scalar), PART)
         start = (batch * p.rows + row) * p.heads + group * repeats
         sums = b.constant(p.values), begin - first, end - first
@@ -307,10 +340,10 @@ def _add(b: Builder, line: Value, source: Value, weight: Value, count: int, lane
 
 
 def _generator(attrs: CachedAttentionAttrs, inputs: Views, outputs: Views) -> Generator:
-    q, k, v, *others = inputs
+    q, k, _, *others = inputs
     return CachedAttention(
-        q.scalar, k.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3],
-        attrs.scale, attrs.window, attrs.cap, len(others) > 1,
+        q.scalar, k.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3],
+        outputs[0].shape[3], attrs.scale, attrs.window, attrs.cap, len(others) > 1,
     )  # fmt: skip
 
 
