@@ -44,15 +44,15 @@ def main(epochs: int = 15) -> float:
         for name, model in (("encoder", encoder), ("decoder", decoder))
     }
     state = optimizer.init(weights)
-    bounds = []
+    bounds = list[float]()
     for epoch in range(epochs):
-        values = []
+        values = list[float]()
         for batch in Batches(Examples("digits", x, x), 64, seed=epoch):
             value, weights, state = step(weights, state, batch.inputs)
             values.append(value.item())
-        bounds.append(np.mean(values))
+        bounds.append(float(np.mean(values)))
     print(f"bound {bounds[0]:.2f} -> {bounds[-1]:.2f} nats per image")
-    return float(bounds[-1] / bounds[0])
+    return bounds[-1] / bounds[0]
 
 
 if __name__ == "__main__":

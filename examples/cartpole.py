@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 import nnc
 from nnc import nn
@@ -32,7 +33,8 @@ def main(rounds: int = 40, longest: int = 200) -> float:
     state = optimizer.init(weights)
     steps = 0.0
     for number in range(rounds):
-        carts, seen, acted, stands = CartPole(CARTS, random), [], [], [np.ones(CARTS, bool)]
+        carts, seen, acted = CartPole(CARTS, random), list[NDArray[np.float32]](), list[NDArray[np.int_]]()
+        stands = [np.ones(CARTS, bool)]
         for _ in range(longest):
             seen.append(carts.states.astype(np.float32))
             logits = policy.predict(seen[-1]).astype(float)

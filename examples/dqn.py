@@ -22,7 +22,7 @@ def main(steps: int = 3000) -> float:
     random = np.random.default_rng(0)
     net, optimizer = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2)), nn.Adam(2e-3)
     net(np.zeros((1, 4), np.float32))
-    target, values = copy.deepcopy(net), nnc.compile(lambda states: net(states))
+    target, values = copy.deepcopy(net), nnc.compile(net)
 
     def loss_fn(net: nn.Layer, s: nnc.Array, a: nnc.Array, fell: nnc.Array, t: nnc.Array) -> nnc.Array:
         goal = 1.0 - fell + DISCOUNT * (1.0 - fell) * target(t).max(1)
@@ -43,7 +43,7 @@ def main(steps: int = 3000) -> float:
         actions = np.where(random.random(CARTS) < max(0.05, 1 - number / 500), random.integers(0, 2, CARTS), greedy)
         fell, _, after = carts.step(actions)
         memory += zip(before, actions, fell.astype(np.float32), after.astype(np.float32), strict=True)
-        rows = [memory[place] for place in random.integers(0, len(memory), BATCH)]
+        rows = [memory[int(place)] for place in random.integers(0, len(memory), BATCH)]
         step(*(np.array(column) for column in zip(*rows, strict=True)))
         del memory[:-KEPT]
         if number % 100 == 0:

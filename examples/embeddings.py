@@ -54,7 +54,7 @@ def main(folder: Path | str, sentences: Sequence[str]) -> NDArray[np.float32]:
 def tokens_of(path: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Word pieces, the longest first, filled up to the longest sentence; and which of them are there."""
     places = {piece: place for place, piece in enumerate(path.read_text(encoding="utf-8").split("\n"))}
-    rows = []
+    rows = list[list[int]]()
     for sentence in sentences:
         row = ["[CLS]"]
         for word in re.findall(r"\w+|[^\w\s]", sentence.lower()):
@@ -67,7 +67,7 @@ def tokens_of(path: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32], 
                 start += len(piece.removeprefix("##")) if piece != "[UNK]" else len(word)
         rows.append([places[piece] for piece in (*row, "[SEP]")])
     lengths = np.array([len(row) for row in rows])
-    mask = np.arange(lengths.max()) < lengths[:, None]
+    mask = np.arange(max(map(len, rows))) < lengths[:, None]
     tokens = np.zeros(mask.shape, np.int32)
     tokens[mask] = np.concatenate(rows)
     return tokens, mask

@@ -38,7 +38,7 @@ def main(updates: int = 300) -> float:
     """The error as a share of the variance."""
     model = nn.Model(nn.Sequential(nn.Dense(32), nn.Tanh(), nn.Dense(2)), (2,))
     starts = nnc.tensor(np.random.default_rng(0).uniform(-2, 2, (16, 2)).astype(np.float32))
-    truth = nnc.compile(lambda start: path(lambda y: y @ SPIRAL, start))(starts).numpy()
+    truth = nnc.compile(path)(lambda y: y @ SPIRAL, starts).numpy()
     optimizer = nn.Adam(1e-2)
 
     @nnc.compile

@@ -24,8 +24,8 @@ def main(updates: int = 1000) -> float:
         return model.apply(x.reshape((1, 1)), weights).sum()
 
     def loss(weights: Weights) -> nnc.Variable:
-        bend = nnc.vmap(lambda x: nnc.grad(nnc.grad(u))(x, weights))(points)
-        ends = nnc.vmap(lambda x: u(x, weights))(points[[0, -1]])
+        bend = nnc.vmap(nnc.grad(nnc.grad(u)), in_axes=(0, None))(points, weights)
+        ends = nnc.vmap(u, in_axes=(0, None))(points[[0, -1]], weights)
         found: nnc.Variable = ((bend - force) ** 2).mean() + 100.0 * (ends * ends).mean()
         return found
 

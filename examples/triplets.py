@@ -16,9 +16,9 @@ from nnc.nn.data import load
 def triplets(labels: NDArray[np.int32], random: np.random.Generator) -> tuple[NDArray[np.intp], ...]:
     """Places of anchors, of others of their class, and of one of another class."""
     classes = [np.flatnonzero(labels == label) for label in range(10)]
-    positives = np.array([random.choice(classes[label]) for label in labels])
+    positives = np.array([random.choice(classes[int(label)]) for label in labels])
     other = (labels + random.integers(1, 10, len(labels))) % 10
-    return np.arange(len(labels)), positives, np.array([random.choice(classes[label]) for label in other])
+    return np.arange(len(labels)), positives, np.array([random.choice(classes[int(label)]) for label in other])
 
 
 def main(epochs: int = 10, code: int = 8) -> float:

@@ -44,7 +44,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     graph.add(update, [weight_gradient, weight, weight_state, rate], [weight, weight_state], after=[by_weight])
     graph.add(update, [bias_gradient, bias, bias_state, rate], [bias, bias_state], after=[by_bias])
 
-    losses = []
+    losses = list[float]()
     batches = Batches(load("digits").train, batch_size, seed=0, drop_last=True)
     for batch in (batch for _ in range(epochs) for batch in batches):
         x.copy_from(batch.inputs.reshape(batch_size, 64))

@@ -27,7 +27,7 @@ def step(weights: Weights, state: State, x: object, labels: object) -> tuple[nnc
 def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     """Loss after each update; the same work as with models, so the same losses."""
     weights = {path: nnc.tensor(value) for path, value in MODEL.tensors().items()}
-    state, losses = MODEL.optimizer.init(weights), []
+    state, losses = MODEL.optimizer.init(weights), list[float]()
     batches = Batches(load("digits").train, batch_size, seed=0)
     for batch in (batch for _ in range(epochs) for batch in batches):
         loss, weights, state = step(weights, state, batch.inputs, batch.labels)

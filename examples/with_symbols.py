@@ -21,7 +21,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     tensors = nn.Model(LAYERS, (8, 8, 1), seed=0).tensors()
     states = {path: Tensor.zeros(tensor.spec) for path, tensor in tensors.items()}
     steps: dict[int, Step] = {}
-    losses = []
+    losses = list[float]()
     batches = Batches(load("digits").train, batch_size, seed=0)
     for batch in (batch for _ in range(epochs) for batch in batches):
         if len(batch) not in steps:

@@ -22,7 +22,7 @@ def train(epochs: int = 3, batch_size: int = 64) -> list[float]:
     """Loss after each update; the same work as with models, so the same losses."""
     weights = {path: nnc.tensor(value) for path, value in nn.Model(LAYERS, (8, 8, 1), seed=0).tensors().items()}
     optimizer, step = nn.SGD(0.1, momentum=0.9), nnc.value_and_grad(loss_of)
-    state, losses = optimizer.init(weights), []
+    state, losses = optimizer.init(weights), list[float]()
     batches = Batches(load("digits").train, batch_size, seed=0)
     for batch in (batch for _ in range(epochs) for batch in batches):
         loss, gradients = step(weights, batch.inputs, batch.labels)

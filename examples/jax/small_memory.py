@@ -37,7 +37,7 @@ def main(batch: int = 64, depth: int = 12, updates: int = 10) -> float:
     limited = nnc.compile(step, memory_limit=before * 3 // 4)
     after = limited.memory(first, optimizer.init(first), images[:batch], labels[:batch]).arena
     print(f"{before} B without a limit, {after} B within one")
-    trained = []
+    trained = list[list[nnc.Array]]()
     for program in (free, limited):
         weights, state = first, optimizer.init(first)
         for place in range(0, updates * batch, batch):

@@ -36,7 +36,7 @@ def main(updates: int = 300) -> float:
     nnc.random.seed(0)
     net, optimizer = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 2)), nn.Adam(1e-2)
     starts = nnc.random.uniform(-2.0, 2.0, (16, 2))
-    truth = nnc.compile(lambda start: path(lambda y: y @ SPIRAL, start))(starts)
+    truth = nnc.compile(path)(lambda y: y @ SPIRAL, starts)
     loss_and_grad = nn.value_and_grad(net, lambda: ((path(net, starts) - truth) ** 2).mean())
 
     @nnc.compile

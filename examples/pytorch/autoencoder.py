@@ -44,12 +44,12 @@ def main(epochs: int = 15) -> float:
         optimizer.step()
         return loss
 
-    bounds = []
+    bounds = list[float]()
     for epoch in range(epochs):
         order = np.random.default_rng(epoch).permutation(len(x))[:1408].reshape(-1, 64)
-        bounds.append(np.mean([step(x[rows]).item() for rows in order]))
+        bounds.append(float(np.mean([step(x[rows]).item() for rows in order])))
     print(f"bound {bounds[0]:.2f} -> {bounds[-1]:.2f} nats per image")
-    return float(bounds[-1] / bounds[0])
+    return bounds[-1] / bounds[0]
 
 
 if __name__ == "__main__":

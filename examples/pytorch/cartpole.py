@@ -6,6 +6,7 @@ Run: python examples/pytorch/cartpole.py
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 import nnc
 from nnc import nn, optim
@@ -18,7 +19,7 @@ def main(rounds: int = 40, longest: int = 200) -> float:
     """The steps that carts stay upright at the end."""
     random = np.random.default_rng(0)
     policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 2))
-    optimizer, act = optim.Adam(policy.parameters(), lr=2e-2), nnc.compile(lambda states: policy(states))
+    optimizer, act = optim.Adam(policy.parameters(), lr=2e-2), nnc.compile(policy)
 
     @nnc.compile
     def step(states: nnc.Array, actions: nnc.Array, gains: nnc.Array) -> None:
@@ -29,7 +30,8 @@ def main(rounds: int = 40, longest: int = 200) -> float:
 
     steps = 0.0
     for number in range(rounds):
-        carts, seen, acted, stands = CartPole(CARTS, random), [], [], [np.ones(CARTS, bool)]
+        carts, seen, acted = CartPole(CARTS, random), list[NDArray[np.float32]](), list[NDArray[np.int_]]()
+        stands = [np.ones(CARTS, bool)]
         for _ in range(longest):
             seen.append(carts.states.astype(np.float32))
             logits = act(seen[-1]).numpy().astype(float)

@@ -23,7 +23,7 @@ def main(steps: int = 3000) -> float:
     net, loss_fn = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 2)), nn.Huber()
     optimizer = optim.Adam(net.parameters(), lr=2e-3)
     net(nnc.zeros(1, 4))
-    target, values = copy.deepcopy(net), nnc.compile(lambda states: net(states))
+    target, values = copy.deepcopy(net), nnc.compile(net)
 
     @nnc.compile
     def step(before: nnc.Array, actions: nnc.Array, fell: nnc.Array, after: nnc.Array) -> None:
@@ -41,7 +41,7 @@ def main(steps: int = 3000) -> float:
         actions = np.where(random.random(CARTS) < max(0.05, 1 - number / 500), random.integers(0, 2, CARTS), greedy)
         fell, _, after = carts.step(actions)
         memory += zip(before, actions, fell.astype(np.float32), after.astype(np.float32), strict=True)
-        rows = [memory[place] for place in random.integers(0, len(memory), BATCH)]
+        rows = [memory[int(place)] for place in random.integers(0, len(memory), BATCH)]
         step(*(nnc.array(np.array(column)) for column in zip(*rows, strict=True)))
         del memory[:-KEPT]
         if number % 100 == 0:

@@ -20,7 +20,7 @@ def main(epochs: int = 8) -> float:
     mean: dict[str, nnc.Array] = {path: nnc.array(weight) for path, weight in net.state_dict().items()}
     for epoch in range(epochs):
         net[1].requires_grad_(epoch > 0)  # The body is frozen for one epoch.
-        losses = []
+        losses = list[float]()
         for number, batch in enumerate(batches):
             loss = loss_fn(net(batch.inputs), batch.labels)
             loss.backward()

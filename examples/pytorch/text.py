@@ -45,12 +45,12 @@ def main(path: Path | str, steps: int = 64, features: int = 128, layers: int = 4
         optimizer.step()
         return loss
 
-    random, losses = np.random.default_rng(0), []
+    random, losses = np.random.default_rng(0), list[float]()
     for _ in range(updates):
         rows = codes[random.integers(0, len(codes) - steps, 16)[:, None] + np.arange(steps + 1)]
         losses.append(train(nnc.array(rows[:, :-1]), nnc.array(rows[:, 1:])).item())
     net.eval()
-    said = codes[:steps].tolist()
+    said: list[int] = codes[:steps].tolist()
     for _ in range(steps):
         with nnc.no_grad():
             scores = net(np.array([said[-steps:]], np.int32))[0, -1] / 0.7

@@ -8,6 +8,7 @@ What looks at values to find its shape (`nonzero`, `unique`, `bincount` without 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
@@ -29,6 +30,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+@overload
+def where(condition: AnyArray) -> tuple[Array, ...]: ...
+@overload
+def where(condition: AnyArray, x1: AnyArray, x2: AnyArray) -> Array: ...
 def where(condition: AnyArray, x1: AnyArray | None = None, x2: AnyArray | None = None) -> Array | tuple[Array, ...]:
     """x1 where the condition holds, else x2; without the two where it does, as `nonzero`.
 

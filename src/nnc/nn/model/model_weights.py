@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Generic, Self, TypeVar, overload
+from typing import Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -350,6 +350,24 @@ class ModelWeights:
         stored = stored_tensors(path, mapped=True)
         return self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
 
+    @overload
+    def zip_map(
+        self,
+        function: Callable[[NDArray[Any], NDArray[Any]], ArrayLike],
+        other: ModelWeights,
+        /,
+        *,
+        pattern: str = "*",
+        parameters_only: bool = False,
+    ) -> None: ...
+    @overload
+    def zip_map(
+        self,
+        function: Callable[..., ArrayLike],
+        *others: ModelWeights,
+        pattern: str = "*",
+        parameters_only: bool = False,
+    ) -> None: ...
     def zip_map(
         self,
         function: Callable[..., ArrayLike],
