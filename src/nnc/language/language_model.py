@@ -148,8 +148,23 @@ class LanguageModel:
         `shares` of the stream say how likely each token was, and the `logprobs` likeliest beside it, where that is
         given. What of the prompt was read before is not read again where the tokens `kept` are given.
         """
-        row = self._fitting(self.tokens_of(prompt), length, shorten)
         choice = self.constrained(TokenChoice(temperature, top_k, top_p, seed, min_p), grammar)
+        tokens = self.tokens_of(prompt)
+        return self.continued(tokens, length, choice, stop=stop, shorten=shorten, logprobs=logprobs, kept=kept)
+
+    def continued(
+        self,
+        tokens: list[int],
+        length: int,
+        choice: TokenPicker,
+        *,
+        stop: str | Sequence[str] = (),
+        shorten: bool = False,
+        logprobs: int | None = None,
+        kept: KeptTokens | None = None,
+    ) -> TextStream:
+        """The same behind `tokens_of` a prompt, of which each next one is picked by `choice`."""
+        row = self._fitting(tokens, length, shorten)
         noted = None if logprobs is None else NotedChoice(choice, logprobs)
         kept = KeptTokens(self.tokens, self.context) if kept is None else kept
         tokens_of = kept.follow(row, length, noted or choice, self._ends(), self._drafts())

@@ -279,14 +279,31 @@ def test_a_server_of_many_slots_ends_at_once(model: LanguageModel, waiting: int)
         asyncio.run(late())
 
 
+def test_a_prompt_is_encoded_once(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, encoded = language.application(model, "tiny"), []
+    encode = type(model.tokenizer).encode
+    monkeypatch.setattr(
+        type(model.tokenizer),
+        "encode",
+        lambda own, *values, **named: encoded.append(values) or encode(own, *values, **named),
+    )
+
+    async def answer() -> Reply:
+        async with running(app):
+            return await ask(app, "/v1/completions", {"prompt": "he", "max_tokens": 2})
+
+    assert asyncio.run(answer()).status == 200
+    assert encoded == [("he",)]
+
+
 def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     app = language.application(model, "tiny")
-    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless())
+    monkeypatch.setattr(LanguageModel, "continued", lambda *_, **__: Endless())
 
     async def leave() -> tuple[Reply, Reply]:
         async with running(app):
             left = await ask(app, "/v1/completions", {"prompt": "he", "stream": True}, leave_behind=2)
-            monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless(1))
+            monkeypatch.setattr(LanguageModel, "continued", lambda *_, **__: Endless(1))
             return left, await ask(app, "/v1/completions", {"prompt": "he"})
 
     left, after = asyncio.run(leave())
@@ -296,7 +313,7 @@ def test_an_answer_that_nobody_reads_is_given_up(model: LanguageModel, monkeypat
 
 def test_the_end_of_the_server_ends_what_is_answered(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
     app = language.application(model, "tiny")
-    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless())
+    monkeypatch.setattr(LanguageModel, "continued", lambda *_, **__: Endless())
 
     async def end() -> list[Reply]:
         async with running(app):

@@ -164,7 +164,7 @@ def test_a_line_is_bounded_left_and_ended() -> None:
 
 
 def test_a_client_that_leaves_while_it_waits_makes_room(model: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LanguageModel, "stream", lambda *_, **__: Endless())
+    monkeypatch.setattr(LanguageModel, "continued", lambda *_, **__: Endless())
     body = {"prompt": "he"}
 
     async def leave() -> list[str]:

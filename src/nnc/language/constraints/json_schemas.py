@@ -54,17 +54,17 @@ def grammar_of_json(place: str = "JSON") -> Grammar:
     return rules.builder.grammar(rules.any_object())
 
 
-def response_grammar(response_format: Mapping[str, object] | None, place: str = "response_format") -> Grammar | None:
-    """What OpenAI's `response_format` asks for: a schema, any object of JSON, or None for plain text."""
+def response_schema(response_format: Mapping[str, object] | None) -> dict[str, object] | None:
+    """The schema that OpenAI's `response_format` asks for, of any object for "json_object"; None for plain text."""
     match response_format:
         case None | {"type": "text"}:
             return None
         case {"type": "json_object"}:
-            return grammar_of_json(place)
+            return {"type": "object"}
         case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:
-            return grammar_of_schema(schema, place)
+            return schema
     raise FormatError(
-        place, got=str(response_format)[:80], need='{"type": "json_schema", "json_schema": {"schema": …}}'
+        "response_format", got=str(response_format)[:80], need='{"type": "json_schema", "json_schema": {"schema": …}}'
     )
 
 

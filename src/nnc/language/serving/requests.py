@@ -9,7 +9,7 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.errors import FormatError
 from nnc.language.constraints.answer_forms import AnswerForm, grammar_of
-from nnc.language.constraints.json_schemas import response_grammar
+from nnc.language.constraints.json_schemas import grammar_of_schema, response_schema
 from nnc.language.serving.fields import Json, RequestError, flag, inside, integer, number, object_of, texts
 from nnc.language.text.chat_template import Message
 
@@ -141,25 +141,19 @@ def _form(held: Json) -> AnswerForm | None:
     if grammar is not None and not isinstance(grammar, str):
         raise RequestError("grammar", got="a grammar that is no text", need="rules in GBNF")
     try:
-        form = response_grammar(response)
-        if form is not None and grammar:
+        schema = response_schema(response)
+        if schema is not None and grammar:
             raise RequestError("grammar", got="it beside response_format", need="one or the other")
         # Read here, where what is none is an answer to its client, and once more where its masks are made.
         if grammar:
             grammar_of(grammar)
+        if schema is not None:
+            grammar_of_schema(schema, "response_format")
     except FormatError as error:
         raise RequestError(
             "grammar" if grammar else "response_format", got=f"{error.subject}: {error.got}", need=error.need
         ) from None
-    return _schema_of(response) if form is not None and isinstance(response, Mapping) else (grammar or None)
-
-
-def _schema_of(response: Json) -> AnswerForm:
-    """A form that is equal for equal requests: masks of a form are made once."""
-    held = response.get("json_schema")
-    if isinstance(held, Mapping) and isinstance(held.get("schema"), Mapping):
-        return dict(held["schema"])
-    return {"type": "object"}
+    return grammar or None if schema is None else schema
 
 
 def _messages(held: object) -> tuple[Message, ...]:

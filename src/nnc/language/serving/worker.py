@@ -23,6 +23,7 @@ from nnc.language.serving.waiting_line import BusyError, WaitingLine
 from nnc.language.shared_steps import SharedSteps
 from nnc.language.text_stream import TextStream
 from nnc.language.token_shares import TokenShare
+from nnc.nn.inference.next_token import TokenChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ class AnsweringWorker:
         row, kept = self._rows.take(tokens)
         whole = False
         try:
-            stream, told = self._stream(asked, kept, len(tokens)), 0
+            stream, told = self._stream(asked, tokens, kept), 0
             for text in stream:
                 self._count(pieces=1)
                 if ticket.given_up.is_set():
@@ -222,10 +223,8 @@ class AnsweringWorker:
             for name, value in more.items():
                 setattr(self.counts, name, getattr(self.counts, name) + value)
 
-    def _stream(self, asked: GenerationRequest, kept: KeptTokens, read: int) -> TextStream:
-        prompt = asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt)
-        length = asked.length or max(min(USUAL_LENGTH, self._model.context - read), 1)
-        return self._model.stream(
-            prompt, length, temperature=asked.temperature, top_k=asked.top_k, top_p=asked.top_p, min_p=asked.min_p,
-            stop=asked.stop, seed=asked.seed, grammar=asked.form, logprobs=asked.likely, kept=kept,
-        )  # fmt: skip
+    def _stream(self, asked: GenerationRequest, tokens: list[int], kept: KeptTokens) -> TextStream:
+        length = asked.length or max(min(USUAL_LENGTH, self._model.context - len(tokens)), 1)
+        choice = TokenChoice(asked.temperature, asked.top_k, asked.top_p, asked.seed, asked.min_p)
+        picker = self._model.constrained(choice, asked.form)
+        return self._model.continued(tokens, length, picker, stop=asked.stop, logprobs=asked.likely, kept=kept)
