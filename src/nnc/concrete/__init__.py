@@ -12,6 +12,7 @@ check       what a node may be given             report     who runs what, and w
 
 from nnc.concrete.autotune import TuneOptions, checked_tuning, is_faster, tune
 from nnc.concrete.body import Exec, ExecDependency, ExecKey
+from nnc.concrete.check import check_outputs
 from nnc.concrete.choices import TuneCache
 from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, Selector, TapedChoice
 from nnc.concrete.graph import ConcreteGraph, GraphSchedule
@@ -56,6 +57,7 @@ __all__ = [
     "TapedChoice",
     "TuneCache",
     "TuneOptions",
+    "check_outputs",
     "checked_tuning",
     "is_faster",
     "multiview_synchronize",

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.running.dispatch import Specs
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.movement.copy import contiguous
-from nnc.ops.rules import INPLACE
+from nnc.ops.rules import INPLACE, infer
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
 
@@ -39,24 +38,24 @@ def specs_of(places: Iterable[Place | None]) -> Specs:
     return tuple(None if place is None else place.spec for place in places)
 
 
-def check_outputs(command: AnyCommand, wanted: tuple[TensorSpec, ...], outputs: Sequence[Place | None]) -> None:
-    """The outputs must be what the command makes, in memory that may be written."""
-    got = specs_of(outputs)
+def check_outputs(command: AnyCommand, inputs: Specs, outputs: Specs) -> None:
+    """The outputs must be what the command makes of these inputs."""
+    wanted, got = infer(command.op, command.attrs, inputs), outputs
     fits = len(got) == len(wanted) and all(
         spec is None or spec.fits(need) for spec, need in zip(got, wanted, strict=True)
     )
     if not fits:
         shown = ", ".join("–" if spec is None else str(spec) for spec in got)
         raise ShapeError(command.op.name, got=f"outputs {shown}", need=", ".join(map(str, wanted)))
-    if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
-        raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
 
 
 def check_memory(command: AnyCommand, inputs: Sequence[Place | None], outputs: Sequence[Place | None]) -> None:
-    """An output shares memory with an input only where the command can work in place, and then all of it.
+    """An output may be written, and shares memory with an input only where the command can work in place on all of it.
 
     Places that move are not looked at.
     """
+    if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
+        raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
     rule = INPLACE[command.op](command.attrs)
     pairs = {*rule.allowed, *rule.enforced}
     if command.op is contiguous:

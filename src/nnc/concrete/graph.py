@@ -53,7 +53,6 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import GraphError, ShapeError, UsageError
 from nnc.graph import Graph
 from nnc.graph.screen import preformatted
-from nnc.ops.rules import infer
 
 __all__ = ["ConcreteGraph", "Exec", "ExecDependency", "ExecKey", "GraphSchedule", "workspace_spec"]
 
@@ -123,9 +122,10 @@ class ConcreteGraph(Uncopied):
         after: Iterable[ExecKey] = (),
         workspace: Tensor | None = None,
         name: str = "",
+        claim: Claim | None = None,
     ) -> ExecKey:
-        """Append an exec behind the execs in `after`. Specs are checked against the operator's rule."""
-        return self._append(self._exec(command, inputs, outputs, workspace, name), after)
+        """Append an exec behind the execs in `after`. Specs are checked by the operator's rule, or a `claim` was."""
+        return self._append(self._exec(command, inputs, outputs, workspace, name, claim), after)
 
     def add_noop(
         self, action: Callable[[], None] | None = None, *, after: Iterable[ExecKey] = (), name: str = ""
@@ -416,11 +416,12 @@ class ConcreteGraph(Uncopied):
         outputs: Sequence[Place | None],
         workspace: Tensor | None,
         name: str,
+        claim: Claim | None = None,
     ) -> Exec:
         origin = caller_origin()
         try:
             read, written = check_optional(command.op.name, inputs), check_optional(command.op.name, outputs)
-            claim = self._claim(command, read, written)
+            claim = claim or self._claim(command, read, written)
             check_memory(command, read, written)
         except UsageError as error:
             error.origin = error.origin or origin
@@ -430,9 +431,9 @@ class ConcreteGraph(Uncopied):
         return Exec(command, read, written, claim, workspace, name, origin)
 
     def _claim(self, command: AnyCommand, inputs: tuple[Place | None, ...], outputs: tuple[Place | None, ...]) -> Claim:
-        specs = specs_of(inputs)
-        check_outputs(command, infer(command.op, command.attrs, specs), outputs)
-        return self._dispatcher.claim(command, specs, specs_of(outputs), self._backend)
+        specs, made = specs_of(inputs), specs_of(outputs)
+        check_outputs(command, specs, made)
+        return self._dispatcher.claim(command, specs, made, self._backend)
 
     def _part(
         self,

@@ -545,10 +545,11 @@ class OnnxModel:
         if not self.device.is_host:
             given = {symbol: tensor.to(self.device) for symbol, tensor in given.items()}
             place(graph, self.device, self.backend, inputs=dict.fromkeys(given, self.device))
-        if draft.sized is not None:
-            draft.sized.tell()
-        limit = None if self.arena is None else self.arena.limit
-        compiled = compile(graph, wanted, given=given, backend=self.backend, memory_limit=limit, orders=draft.orders)
+        claims = {} if draft.sized is None else draft.sized.of_execs()
+        limit, orders = None if self.arena is None else self.arena.limit, draft.orders
+        compiled = compile(
+            graph, wanted, given=given, backend=self.backend, memory_limit=limit, orders=orders, claims=claims
+        )
         compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from nnc import ops
-from nnc.core.running.dispatch import DISPATCHER
+from nnc.core.running.dispatch import DISPATCHER, Dispatcher
 from nnc.core.values.exact import Exact
 from nnc.core.values.sizes import SizeTrace
 from nnc.core.values.spec import TensorSpec
 from nnc.ops.convolutions.window import window_of
-from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic import Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphInstance, GraphTemplate
@@ -139,3 +139,31 @@ def test_an_exec_that_was_changed_is_asked_again() -> None:
     record = instance.graph.tensors[output]
     instance.graph.tensors.replace(output, type(record)(record.spec, "other", record.alias))
     assert claims.claim(instance, key) is None
+
+
+def test_an_exec_whose_outputs_are_not_what_its_command_makes_is_asked_with_its_check() -> None:
+    trace, graph = SizeTrace(), SymbolicGraph("wrong")
+    y = ops.relu(given(graph, trace.read(8), 30))
+    record = graph.tensors[y.key]
+    graph.tensors.replace(y.key, type(record)(TensorSpec((record.spec.shape[0], 31)), record.name, record.alias))
+    formulas, template = trace.close(), GraphTemplate.of(graph)
+    numbers = formulas.at((9,))
+    assert numbers is not None
+    assert KnownClaims("").of(template.instance(numbers)) == {}
+
+
+def test_backends_are_asked_for_nothing_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance_at, claims = drafted(rows)
+    known = [instance for n, m in ((9, 31), (10, 32)) if (instance := instance_at(n, m)) is not None][-1]
+    graph, made = known.graph, claims.of(known)
+    outputs = tuple(graph.symbol(record.outputs[0]) for key, record in graph.execs.items())[-1:]
+    asked = compile(graph, outputs)
+    assert made.keys() == set(graph.execs)
+    monkeypatch.setattr(Dispatcher, "claim", lambda _, command, *specs: pytest.fail(f"{command.op.name} is asked for"))
+    follows = compile(graph, outputs, claims=made)
+    x = next(graph.symbol(key) for key in graph.tensors if graph.root(key) == key and not graph.writers(key))
+    values = {x: np.random.default_rng(0).standard_normal(x.spec.shape, dtype=np.float32)}
+    (result,) = follows(values, *outputs)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(result, asked(values, *outputs)[0])
+    assert follows.memory() == asked.memory()

@@ -250,6 +250,7 @@ class CompiledFunction(Generic[P, R]):
             autotune=options.autotune,
             deterministic=options.deterministic,
             orders=draft.orders,
+            claims=draft.claims,
         ).in_arena_of(self._arena)
         return RecordedFunction(compiled, MovingProgram(compiled, inputs, outputs), draft, signature)
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnc.classes import dataclass
+from nnc.core.running.dispatch import Claim
 from nnc.core.values.sizes import ATOMS, Numbers, depends
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor
@@ -28,6 +29,7 @@ from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders, MovingProgram
 from nnc.symbolic.passes import simplify
+from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphRenewal, GraphTemplate
@@ -65,6 +67,7 @@ class FunctionDraft:
     renewed: tuple[tuple[Variable, Symbol], ...]
     modes: Mapping[int, Mode]
     orders: KnownOrders = field(default_factory=KnownOrders)
+    claims: Mapping[ExecKey, Claim] = field(default_factory=dict)
 
     @property
     def outputs(self) -> tuple[Symbol, ...]:
@@ -106,7 +109,6 @@ class FunctionTemplate:
     def _moved(self, numbers: Numbers) -> FunctionDraft:
         draft, instance, renewal = self.draft, self.graph.instance(numbers), GraphRenewal(numbers)
         graph = instance.graph
-        self.claims.tell(instance)
 
         def here(entry: Any) -> Any:  # noqa: ANN401  # a symbol, or what a function gave
             return graph.symbol(entry.key) if isinstance(entry, Symbol) else renewal.of(entry)
@@ -123,6 +125,7 @@ class FunctionTemplate:
             tuple((variable, here(symbol)) for variable, symbol in draft.renewed),
             draft.modes,
             draft.orders,
+            self.claims.of(instance),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
 from nnc.classes import dataclass
+from nnc.core.running.dispatch import Claim
 from nnc.core.values.dtype import F16, I64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.nn.layers.layer import ParameterSpec, Randomness, Ranks, Scope
@@ -17,6 +18,7 @@ from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, lower_precision, simplify
+from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphTemplate
@@ -135,6 +137,7 @@ class StepGraph:
         given: Mapping[Symbol, None],
         carry: Mapping[Symbol, Symbol],
         orders: KnownOrders | None = None,
+        claims: Mapping[ExecKey, Claim] | None = None,
     ) -> Compiled:
         """The graph compiled as the options say."""
         options = self.options
@@ -148,6 +151,7 @@ class StepGraph:
             autotune=options.autotune,
             deterministic=options.deterministic,
             orders=orders,
+            claims=claims or {},
         )
 
 
@@ -160,11 +164,12 @@ class StepDraft:
     carry: Mapping[Symbol, Symbol]
     reports: tuple[Report, ...]
     orders: KnownOrders = field(default_factory=KnownOrders)
+    claims: Mapping[ExecKey, Claim] = field(default_factory=dict)
 
     def planned(self) -> PlannedStep:
         """The step planned."""
         step, (inputs, targets, results) = self.step, self.ends
-        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry, self.orders)
+        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry, self.orders, self.claims)
         return PlannedStep(ModelStep(compiled, inputs, targets, results, self.reports), step.given, step.precision)
 
     def on(self, graph: SymbolicGraph) -> StepDraft:
@@ -201,8 +206,7 @@ class StepTemplate:
         if numbers is None:
             return None
         instance = self.graph.instance(numbers)
-        self.claims.tell(instance)
-        return self.draft.on(instance.graph)
+        return replace(self.draft.on(instance.graph), claims=self.claims.of(instance))
 
 
 def trace(

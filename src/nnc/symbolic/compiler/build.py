@@ -47,7 +47,7 @@ from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import Slot, trips
 from nnc.symbolic.compiler.views import begins_at, part_of, view_root
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
-from nnc.symbolic.records import ExecSymbol, TensorKey
+from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # Between the arenas of two devices, where addresses are compared.
 FAR = 1 << 48
@@ -103,7 +103,7 @@ class GraphBuilder:
             self._fill(step)
             if not self.written.isdisjoint(planned.uses.writes[key]):
                 self.announce()
-            self._add_exec(step, planned.graph.execs[key], planned.inner.get(key, ()))
+            self._add_exec(step, key, planned.inner.get(key, ()))
             if check is not None:
                 self._append(self.concrete.add_noop(partial(check.end, step)))
             for root in () if key in planned.inner else dead.get(step, ()):
@@ -262,8 +262,9 @@ class GraphBuilder:
             and not begins_at(place.initial, self._slot_memory(slot))
         )
 
-    def _add_exec(self, step: int, record: ExecSymbol, bodies: tuple[PlannedGraph, ...]) -> None:
-        workspace, attrs = self.planned.lives.workspaces.get(step), record.command.attrs
+    def _add_exec(self, step: int, key: ExecKey, bodies: tuple[PlannedGraph, ...]) -> None:
+        record, workspace = self.planned.graph.execs[key], self.planned.lives.workspaces.get(step)
+        attrs = record.command.attrs
         if isinstance(attrs, WhileAttrs):
             self._add_while(record, attrs, bodies[0], self.planned.lives.outer[step], step)
         elif isinstance(attrs, CaseAttrs):
@@ -280,7 +281,8 @@ class GraphBuilder:
                 scratch = self._placed(spec, workspace)
             inputs = [None if tensor is None else self.place(tensor) for tensor in record.inputs]
             outputs = [self.place(tensor) for tensor in record.outputs]
-            self._append(self.concrete.add(record.command, inputs, outputs, workspace=scratch, name=record.name))
+            known, name = self.planned.claims.get(key), record.name
+            self._append(self.concrete.add(record.command, inputs, outputs, workspace=scratch, name=name, claim=known))
 
     # ---- loops
 

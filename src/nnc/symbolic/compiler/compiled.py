@@ -33,7 +33,7 @@ from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
 from nnc.symbolic.compiler.place.liveness import HOST
 from nnc.symbolic.compiler.place.memory import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.scratch import kernel_of
+from nnc.symbolic.compiler.place.scratch import planned_kernels
 from nnc.symbolic.compiler.repeat.budget import Budget
 from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.compiler.views import view_root
@@ -495,9 +495,7 @@ class Compiled(Uncopied):
 
     def _may_break_off(self) -> bool:
         """Whether an exec may raise; else nothing need cut the native program to say that it begins to write."""
-        planned = self.planned
-        kernels = (kernel_of(planned.graph, key, planned.backend) for key in planned.order if key not in planned.inner)
-        return bool(planned.inner) or any(kernel.breaks_off for kernel in kernels)
+        return bool(self.planned.inner) or any(kernel.breaks_off for kernel in planned_kernels(self.planned))
 
     def _moved(self, bindings: Bindings, arena: Arena) -> Compiled:
         """The same program over other memory."""

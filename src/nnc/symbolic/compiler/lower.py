@@ -10,6 +10,7 @@ from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.collection import RareCollections
+from nnc.core.running.dispatch import DISPATCHER, Claim
 from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, SymbolError, UsageError
@@ -30,7 +31,7 @@ from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
 from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, DeviceBytes, MemoryStatement
-from nnc.symbolic.compiler.place.pipeline import TRIALS, plan
+from nnc.symbolic.compiler.place.pipeline import NO_CLAIMS, TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import worker_scratch
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, within
@@ -40,7 +41,7 @@ from nnc.symbolic.compiler.repeat.limits import ALL, ArenaLimit, Limits, counted
 from nnc.symbolic.compiler.repeat.offload import offloaded
 from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
-from nnc.symbolic.records import TensorKey
+from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.verification import verify
 
 
@@ -59,6 +60,7 @@ def compile(
     autotune: TuneOptions | bool = False,
     deterministic: bool = False,
     orders: KnownOrders | None = None,
+    claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
 ) -> Compiled:
     """Plan and lower what `outputs` need.
 
@@ -84,18 +86,24 @@ def compile(
     another choice may give other last bits. With `deterministic` nothing is measured, then or later, and no choice is
     looked up: every exec has the first kernel of the first backend. UsageError when both are asked for.
 
-    `orders` are those that were found for the same graph at other sizes.
+    `orders` are those that were found for the same graph at other sizes. Who runs an exec is not asked where `claims`
+    say it, which follow from other sizes, too.
     """
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
     limits = Limits.of(memory_limit)
     choices = KernelChoices(checked_tuning("compile", autotune, deterministic), deterministic)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
-    compiled, compilation = _compile(graph, asked, orders=orders)
+    compiled, compilation = _compile(graph, asked, orders=orders, claims=claims)
     kind = limits.exceeded(compiled.statement)
     if kind is None:
         give_back_after(compiled.statement.arena + compiled.statement.bound)
         return compiled
+
+    for key, claim in claims.items():  # for copies, whose execs have other keys
+        record = graph.execs[key]
+        specs = graph.specs(record.inputs), graph.specs(record.outputs)
+        DISPATCHER.keep(record.command, *specs, backend, claim)
 
     def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
         made = _compile(copy.graph, asked.moved(graph, copy), 0, capacity if kind == ALL else None)[0]
@@ -151,6 +159,7 @@ def _compile(
     trials: int = TRIALS,
     capacity: int | None = None,
     orders: KnownOrders | None = None,
+    claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
 ) -> tuple[Compiled, Compilation]:
     """The program, and what a search for a smaller one starts from.
 
@@ -173,7 +182,14 @@ def _compile(
     kept = frozenset(graph.root(key) for key in (*wanted, *(new for new, _ in copies)))
     boundary = Boundary(execs, frozenset(bound), kept, direct)
     planned = plan(
-        graph, boundary, asked.backend, streams=asked.streams, trials=trials, capacity=capacity, orders=orders
+        graph,
+        boundary,
+        asked.backend,
+        streams=asked.streams,
+        trials=trials,
+        capacity=capacity,
+        orders=orders,
+        claims=claims,
     )
     statement = _statement(planned, frozenset(bound) - frozenset(direct))
     uses, bodies = planned.uses, planned.inner

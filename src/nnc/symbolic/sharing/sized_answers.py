@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Generic, TypeVar, cast
 
 from nnc.classes import dataclass
+from nnc.concrete import check_outputs
 from nnc.core.running.dispatch import (
     DISPATCHER,
     Backend,
@@ -119,12 +120,10 @@ class KnownClaims:
         self._claims = SizedAnswers(self._claimed)
         self._wishes = SizedAnswers(self._wished)
 
-    def tell(self, instance: GraphInstance) -> None:
-        """Have the dispatcher know the kernels of an instance, as far as they follow from its sizes."""
-        for key, record in instance.graph.execs.items():
-            claim = self.claim(instance, key)
-            if claim is not None:
-                DISPATCHER.keep(record.command, *instance.specs(key), self._backend, claim)
+    def of(self, instance: GraphInstance) -> dict[ExecKey, Claim]:
+        """Who runs the execs of an instance, as far as that follows from its sizes."""
+        claims = {key: self.claim(instance, key) for key in instance.graph.execs}
+        return {key: claim for key, claim in claims.items() if claim is not None}
 
     def claim(self, instance: GraphInstance, key: ExecKey) -> Claim | None:
         """Who runs an exec of an instance; None where that is to be asked."""
@@ -142,6 +141,8 @@ class KnownClaims:
     def _claimed(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> ClaimFormula | None:
         if kinds_of(inputs, outputs) != {CPU.kind}:
             return None
+        # A graph that is built with the claim is not checked again, so that the check holds is a guard too.
+        check_outputs(command, inputs, outputs)
         claim = DISPATCHER.first(command, inputs, outputs, self._backend)
         kernel = claim.kernel
         return ClaimFormula(claim.backend, kernel.formula()) if isinstance(kernel, FollowingKernel) else None
@@ -157,9 +158,9 @@ class SizedClaims:
     claims: KnownClaims
     instance: GraphInstance
 
-    def tell(self) -> None:
-        """Have the dispatcher know its kernels."""
-        self.claims.tell(self.instance)
+    def of_execs(self) -> dict[ExecKey, Claim]:
+        """Who runs its execs, as far as that is known."""
+        return self.claims.of(self.instance)
 
     def wishes(self, key: ExecKey) -> tuple[LayoutWish, ...] | None:
         """What an exec wishes for; None where that is to be asked."""

@@ -16,6 +16,7 @@ from dataclasses import field, replace
 from functools import cached_property, partial
 
 from nnc.classes import dataclass
+from nnc.core.running.dispatch import Claim
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
 from nnc.symbolic.compiler.order.known import KnownOrders
@@ -65,6 +66,7 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 # is large, as the time for a plan grows with the pairs of blocks.
 TRIALS = 32
 TRIED_PAIRS = 1 << 21
+NO_CLAIMS: Mapping[ExecKey, Claim] = {}
 
 
 def plan(
@@ -77,22 +79,24 @@ def plan(
     capacity: int | None = None,
     known: dict[ExecKey, BodyPlans] | None = None,
     orders: KnownOrders | None = None,
+    claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
 ) -> PlannedGraph:
     """The graph with all that is fixed before memory exists.
 
     At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough. Plans of bodies
     that are `known` from plans of this graph for other boundaries are not made again, and `orders` not looked for that
-    are known from other sizes.
+    are known from other sizes; nor are backends asked for `claims` that are.
     """
     known = {} if known is None else known
     with_bodies = [key for key in boundary.execs if bodies_of(graph.execs[key].command)]
     inner = {key: known.setdefault(key, BodyPlans(graph.execs[key], backend)) for key in with_bodies}
     scratch = {
-        key: inner[key].scratch if key in inner else kernel_scratch(graph, key, backend) for key in boundary.execs
+        key: inner[key].scratch if key in inner else kernel_scratch(graph, key, backend, claims)
+        for key in boundary.execs
     }
     uses = uses_of(graph, boundary.execs, boundary.outside, boundary.kept, scratch)
     order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early, orders)
-    planner = Planner(graph, boundary, backend, order, uses, inner, capacity)
+    planner = Planner(graph, boundary, backend, order, uses, inner, capacity, claims)
     planned = planner.choose(trials)
     if streams > 1:
         before = predecessors(graph, boundary.execs, uses, boundary.carried)
@@ -112,6 +116,7 @@ class Planner:
     uses: Uses
     inner: Mapping[ExecKey, BodyPlans]
     capacity: int | None
+    claims: Mapping[ExecKey, Claim]
 
     def choose(self, trials: int, concurrency: Concurrency | None = None) -> PlannedGraph:
         """The smallest plan over what may share memory, with the lowest bound of all that were tried."""
@@ -211,6 +216,7 @@ class Planner:
             slots,
             boundary.lent,
             concurrency,
+            claims=self.claims,
         )
         spans, starts = block_spans(planned)
         for span in spans:

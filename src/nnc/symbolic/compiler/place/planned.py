@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from nnc.classes import dataclass
+from nnc.core.running.dispatch import Claim
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.place.concurrency import Concurrency
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
@@ -22,7 +23,8 @@ class PlannedGraph:
     The roots `kept` hold their values behind the last step. The first `tested` execs are those that a loop's test
     needs. The blocks of the roots `lent` lie in memory of the graph around. Without `concurrency` each step waits for
     the one in front of it. The `layout` is that of the graph alone, with all blocks of its bodies; no plan of any order
-    and sharing that was tried needs less than `bound` bytes. On one stream the arena takes `serial_bytes`.
+    and sharing that was tried needs less than `bound` bytes. On one stream the arena takes `serial_bytes`. Who runs an
+    exec is one of `claims` where it is known from other sizes.
     """
 
     graph: SymbolicGraph
@@ -39,6 +41,7 @@ class PlannedGraph:
     layout: ArenaLayout = NOTHING
     bound: int = 0
     serial_bytes: int = 0
+    claims: Mapping[ExecKey, Claim] = field(default_factory=dict)
 
     @property
     def arena(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from nnc.core.running.dispatch import DISPATCHER, Kernel
+from nnc.core.running.dispatch import DISPATCHER, Claim, Kernel
 from nnc.core.values.spec import contiguous_strides
 from nnc.errors import UsageError
 from nnc.symbolic.compiler.place.planned import PlannedGraph
@@ -13,9 +13,9 @@ from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorKey
 
 
-def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
+def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str, claims: Mapping[ExecKey, Claim]) -> int:
     """Bytes of the workspace of an exec's kernel, with what it copies operands with gaps to behind it."""
-    record, kernel = graph.execs[key], kernel_of(graph, key, backend)
+    record, kernel = graph.execs[key], kernel_of(graph, key, backend, claims)
     read, written = _with_gaps(graph, record.inputs), _with_gaps(graph, record.outputs)
     copied = kernel.copied_bytes(read, written) if read or written else 0
     return aligned(kernel.workspace_bytes) + copied if copied else kernel.workspace_bytes
@@ -24,12 +24,20 @@ def kernel_scratch(graph: SymbolicGraph, key: ExecKey, backend: str) -> int:
 def worker_scratch(planned: PlannedGraph) -> int:
     """Bytes that each worker needs for itself, for the kernel that wants most of them; bodies included."""
     inner = [body for bodies in planned.inner.values() for body in bodies]
-    own = [kernel_of(planned.graph, key, planned.backend) for key in planned.order if key not in planned.inner]
+    own = planned_kernels(planned)
     return max((*map(worker_scratch, inner), *(kernel.worker_bytes for kernel in own)), default=0)
 
 
-def kernel_of(graph: SymbolicGraph, key: ExecKey, backend: str) -> Kernel:
-    """Who runs an exec."""
+def planned_kernels(planned: PlannedGraph) -> list[Kernel]:
+    """Who runs the execs without bodies, in order."""
+    graph, backend, claims = planned.graph, planned.backend, planned.claims
+    return [kernel_of(graph, key, backend, claims) for key in planned.order if key not in planned.inner]
+
+
+def kernel_of(graph: SymbolicGraph, key: ExecKey, backend: str, claims: Mapping[ExecKey, Claim]) -> Kernel:
+    """Who runs an exec: by the claims that are known, else the dispatcher is asked."""
+    if key in claims:
+        return claims[key].kernel
     record = graph.execs[key]
     inputs = tuple(None if tensor is None else graph.tensors[tensor].spec for tensor in record.inputs)
     outputs = tuple(graph.tensors[tensor].spec for tensor in record.outputs)
