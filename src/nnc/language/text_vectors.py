@@ -56,8 +56,8 @@ class TextVectors:
 def embed(path: Path | str, texts: Sequence[str], *, context: Size = 0, backend: str = "") -> Floats:
     """A vector [features] of length 1 for each text.
 
-    Of an encoder (BERT, RoBERTa, DistilBERT; a folder, one of sentence-transformers too) it is the mean over the tokens
-    of a text, or its first one where the folder says so; of a decoder the mean behind the last norm.
+    Of an encoder (BERT, RoBERTa, DistilBERT; a folder, one of sentence-transformers too, or a GGUF file) it is the mean
+    over the tokens of a text, or its first one where the files say so; of a decoder the mean behind the last norm.
     """
     encoder = open_encoder(path)
     if encoder is not None:

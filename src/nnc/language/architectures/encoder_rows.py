@@ -34,6 +34,16 @@ _DISTIL_LAYER = {
     r"ffn\.lin2": "feed_forward.narrow",
     "output_layer_norm": "feed_forward_norm",
 }
+_GGUF_LAYER = {
+    "attn_q": "attention.query",
+    "attn_k": "attention.key",
+    "attn_v": "attention.value",
+    "attn_output": "attention.output",
+    "attn_output_norm": "attention_norm",
+    "ffn_up": "feed_forward.widen",
+    "ffn_down": "feed_forward.narrow",
+    "layer_output_norm": "feed_forward_norm",
+}
 
 
 def _rows(own: str, prefix: str, layers: Mapping[str, str]) -> tuple[NameRow, ...]:
@@ -52,12 +62,22 @@ def _rows(own: str, prefix: str, layers: Mapping[str, str]) -> tuple[NameRow, ..
     )
 
 
+_GGUF = (
+    NameRow(r"token_embd\.weight", "tokens.weight"),
+    NameRow(r"position_embd\.weight", "positions.weight"),
+    NameRow(r"token_types\.weight", "types.weight"),
+    NameRow(r"token_embd_norm\.(weight|bias)", r"norm.\1"),
+    NameRow(r"cls(?:\.\w+)?\.(?:weight|bias)"),
+    *(NameRow(rf"blk\.(\d+)\.{theirs}\.(weight|bias)", rf"block\1.{ours}.\2") for theirs, ours in _GGUF_LAYER.items()),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderArchitecture:
     """How files call it, the names of its tensors there, and whether places begin behind those that pad a text."""
 
     name: str
-    hugging: tuple[NameRow, ...]
+    names: tuple[NameRow, ...]
     padded_places: bool = False
 
 
@@ -68,6 +88,8 @@ ROWS: Sequence[EncoderArchitecture] = (
     EncoderArchitecture("distilbert", _rows("distilbert", r"transformer\.layer", _DISTIL_LAYER)),
 )
 ENCODERS: Mapping[str, EncoderArchitecture] = MappingProxyType({row.name: row for row in ROWS})
+# GGUF files of all of them are called so, and have the places of texts alone.
+GGUF_ENCODER = EncoderArchitecture("bert", _GGUF)
 ACTIVATIONS: Mapping[str, Layer] = MappingProxyType(
     {"gelu": GELU(), "relu": ReLU(), "silu": SiLU(), "gelu_new": GELUTanh(), "gelu_pytorch_tanh": GELUTanh()}
 )
@@ -93,7 +115,7 @@ def encoder_of(
         steps=places[0] - offset,
         offset=offset,
         types=_count(shapes.get("types.weight", ())),
-        epsilon=values.number("layer_norm_eps", default=1e-12),
+        epsilon=values.number("layer_norm_eps", "attention.layer_norm_epsilon", default=1e-12),
         activation=ACTIVATIONS[activation],
     )
 

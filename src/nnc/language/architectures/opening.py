@@ -13,7 +13,7 @@ from nnc.core.precautions.reading import read_file
 from nnc.core.values.dtype import BOOL, I32
 from nnc.errors import FormatError, UsageError
 from nnc.language.architectures.architecture_rows import Architecture, architecture_of, decoder_of
-from nnc.language.architectures.encoder_rows import ENCODERS, encoder_of
+from nnc.language.architectures.encoder_rows import ENCODERS, GGUF_ENCODER, EncoderArchitecture, encoder_of
 from nnc.language.architectures.facts import ModelFacts, facts_of
 from nnc.language.architectures.given_values import GivenValues
 from nnc.language.architectures.low_rank import AdaptedDecoder, Products
@@ -31,6 +31,8 @@ MOST_CONFIG_BYTES = 1 << 22
 # What stands for a text: the mean over its tokens, or the first of them.
 MEAN, FIRST = "mean", "cls"
 POOLINGS = {"pooling_mode_mean_tokens": MEAN, "pooling_mode_cls_token": FIRST}
+# As GGUF files number them; 0 says nothing.
+GGUF_POOLINGS = (MEAN, MEAN, FIRST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,10 +111,12 @@ class EncoderFiles:
 
 
 def open_encoder(path: Path | str) -> EncoderFiles | None:
-    """The encoder in a folder, a sentence-transformers one too; None where its model is of another kind."""
+    """The encoder of a GGUF file or a folder, also of sentence-transformers; None for a model of another kind."""
     place = Path(path)
+    if place.suffix == ".gguf":
+        return _gguf_encoder(place, read_gguf(place))
     folder = place if place.is_dir() else place.parent
-    if place.suffix == ".gguf" or not (folder / CONFIG).is_file():
+    if not (folder / CONFIG).is_file():
         return None
     values = GivenValues(str(folder / CONFIG), read_json(folder / CONFIG))
     row = ENCODERS.get(values.text("model_type"))
@@ -120,12 +124,34 @@ def open_encoder(path: Path | str) -> EncoderFiles | None:
         return None
     facts = facts_of(values, GivenValues(values.place, {}))
     source = SafetensorsSource(str(folder), stored_tensors(folder, mapped=True))
-    tensors = StoredTensors(source, pieces_of(str(folder), row.hugging, source.shapes))
-    shapes = {path: source.shapes[piece.name] for path, piece in tensors.pieces.items()}
+    encoder, tensors = _encoder(row, values, facts, source)
+    return EncoderFiles(folder, replace(facts, context=encoder.steps), encoder, tensors, _pooling(folder))
+
+
+def _encoder(
+    row: EncoderArchitecture, values: GivenValues, facts: ModelFacts, source: WeightSource
+) -> tuple[TextEncoder, StoredTensors]:
+    """The network, and its tensors."""
+    tensors = StoredTensors(source, pieces_of(source.place, row.names, source.shapes))
+    shapes = {path: source.shape(piece.name) for path, piece in tensors.pieces.items()}
     encoder = encoder_of(row, values, facts, shapes)
     tensors.check_blocks(facts.layers)
-    encoder = replace(encoder, packed=tensors.packed())
-    return EncoderFiles(folder, replace(facts, context=encoder.steps), encoder, tensors, _pooling(folder))
+    return replace(encoder, packed=tensors.packed()), tensors
+
+
+def _gguf_encoder(place: Path, file: GgufFile) -> EncoderFiles | None:
+    name = GGUF_ENCODER.name
+    if file.text("general.architecture") != name:
+        return None
+    values = GivenValues(str(place), _own_values(file, name))
+    pooling = values.integer("pooling_type", default=0)
+    if pooling >= len(GGUF_POOLINGS):
+        raise FormatError(str(place), got=f"pooling {pooling}", need="1 (mean) or 2 (the first token)")
+    facts = facts_of(values, GivenValues(str(place), {}))
+    encoder, tensors = _encoder(GGUF_ENCODER, values, facts, GgufSource(file))
+    return EncoderFiles(
+        place, replace(facts, context=encoder.steps), encoder, tensors, GGUF_POOLINGS[pooling], gguf=file
+    )
 
 
 def _pooling(folder: Path) -> str:
@@ -162,13 +188,10 @@ def open_files(path: Path | str, *, mapped: bool = False) -> ModelFiles:
 
 def _gguf(place: Path, file: GgufFile) -> ModelFiles:
     name = file.text("general.architecture")
+    if name == GGUF_ENCODER.name:
+        raise _no_decoder(str(place), name)
     row = architecture_of(str(place), name)
-    prefix = f"{name}."
-    held = {
-        key.removeprefix(prefix): value.value.tolist() if isinstance(value.value, np.ndarray) else value.value
-        for key, value in file.metadata.items()
-        if key.startswith(prefix)
-    }
+    held = _own_values(file, name)
     scaling = {key.removeprefix("rope.scaling."): value for key, value in held.items() if "rope.scaling." in key}
     source = GgufSource(file)
     for kind in ("long", "short"):
@@ -183,6 +206,21 @@ def _gguf(place: Path, file: GgufFile) -> ModelFiles:
     return _with_tensors(place, row, facts, source, file)
 
 
+def _own_values(file: GgufFile, name: str) -> dict[str, object]:
+    """What is said under the name of the architecture."""
+    prefix = f"{name}."
+    return {
+        key.removeprefix(prefix): value.value.tolist() if isinstance(value.value, np.ndarray) else value.value
+        for key, value in file.metadata.items()
+        if key.startswith(prefix)
+    }
+
+
+def _no_decoder(place: str, kind: str) -> UsageError:
+    need, fix = "a decoder, which writes texts", "nnc embed, or nnc.language.embed"
+    return UsageError(place, got=f"{kind}, an encoder of texts", need=need, fix=fix)
+
+
 def _factors(source: WeightSource, name: str, key: str) -> dict[str, object]:
     shape = source.shapes.get(name)
     if shape is None or len(shape) != 1:
@@ -195,8 +233,7 @@ def _folder(folder: Path) -> ModelFiles:
     values = GivenValues(str(folder / CONFIG), held)
     kind = values.text("model_type")
     if kind in ENCODERS:
-        need, fix = "a decoder, which writes texts", "nnc embed, or nnc.language.embed"
-        raise UsageError(values.place, got=f"{kind}, an encoder of texts", need=need, fix=fix)
+        raise _no_decoder(values.place, kind)
     row = replace(architecture_of(values.place, kind), interleaved=False)
     scaling = values.inside("rope_parameters", "rope_scaling")
     if not scaling.has("original_max_position_embeddings") and values.has("original_max_position_embeddings"):

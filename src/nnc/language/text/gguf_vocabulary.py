@@ -3,6 +3,7 @@
 gpt2     pairs of bytes merged in the order of the file, after cuts by regular expressions
 llama    pairs of pieces merged by the score of what they become, spaces as ▁, unknown characters as bytes
 t5       the pieces of the highest sum of scores (unigram)
+bert     the longest pieces from the first character of a word on (WordPiece)
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from nnc.errors import FormatError
 from nnc.language.gguf import GgufFile
@@ -24,6 +25,13 @@ LONGEST_PIECE = 256
 _KEY = "tokenizer.ggml."
 # A whole tokenizer.json, which says more than a vocabulary.
 WHOLE_KEY = "tokenizer.huggingface.json"
+# What stands before a text of an encoder, and behind it: by keys of the file, the first that is there, or by name.
+FRAME = (
+    ("cls_token_id", "[CLS]", "bos_token_id"),
+    ("separator_token_id", "seperator_token_id", "[SEP]", "eos_token_id"),
+)
+# Words of more characters are unknown.
+LONGEST_WORD = 100
 
 
 def tokenizer_of(file: GgufFile) -> Tokenizer:
@@ -44,10 +52,12 @@ def tokenizer_of(file: GgufFile) -> Tokenizer:
         raise FormatError(place, got=got, need="a vocabulary of different tokens")
     made = make(file, tokens)
     kinds = _kinds(file, len(tokens))
-    special = [AddedToken(tokens[token], special=True, normalized=False) for token in np.flatnonzero(kinds == CONTROL)]
-    words = [AddedToken(tokens[token], normalized=False) for token in np.flatnonzero(kinds == USER_DEFINED)]
-    made.add_special_tokens([token for token in special if token.content])
-    made.add_tokens([token for token in words if token.content])
+    special, words = (
+        [text for token in np.flatnonzero(kinds == kind).tolist() if (text := made.id_to_token(token))]
+        for kind in (CONTROL, USER_DEFINED)
+    )
+    made.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
+    made.add_tokens([AddedToken(text, normalized=False) for text in words])
     return made
 
 
@@ -60,6 +70,26 @@ def _whole(place: str, text: str) -> Tokenizer:
     made.no_truncation()
     made.no_padding()
     return made
+
+
+def frame_text(made: Tokenizer, file: GgufFile) -> None:
+    """Put the tokens that an encoder reads before and behind a text where the file does not say it as a whole."""
+    if file.value(WHOLE_KEY) is not None:
+        return
+    ends = [_named(made, file, keys) for keys in FRAME]
+    special = [(token, made.token_to_id(token)) for token in ends if token is not None]
+    first, last = (f"{token} " if token is not None else "" for token in ends)
+    made.post_processor = processors.TemplateProcessing(single=f"{first}$A {last}".strip(), special_tokens=special)
+
+
+def _named(made: Tokenizer, file: GgufFile, keys: tuple[str, ...]) -> str | None:
+    """The first of these tokens that the file has."""
+    for key in keys:
+        number = file.integer(f"{_KEY}{key}", 1 << 32) if key.endswith("_id") else made.token_to_id(key)
+        token = None if number is None or number >= made.get_vocab_size() else made.id_to_token(number)
+        if token:
+            return str(token)
+    return None
 
 
 def starts_text(file: GgufFile) -> bool:
@@ -132,6 +162,28 @@ def _unigram(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
     return made
 
 
+def _words_in_pieces(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
+    """Pieces that begin a word have ▁ before them in files, where others have ## elsewhere."""
+    pieces = [_piece(token) for token in tokens]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    unknown = min(file.integer(f"{_KEY}unknown_token_id", vocabulary.get("[UNK]", 0)), len(tokens) - 1)
+    if len(vocabulary) < len(tokens):
+        raise FormatError(str(file.path), got="a piece twice", need="a vocabulary of different pieces")
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token=pieces[unknown], max_input_chars_per_word=LONGEST_WORD))
+    # Files do not say whether capitals are kept: words with capitals are there for nobody else.
+    kept = any(piece != piece.lower() for token, piece in zip(tokens, pieces, strict=True) if token.startswith(SPACE))
+    made.normalizer = normalizers.BertNormalizer(lowercase=not kept)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    return made
+
+
+def _piece(token: str) -> str:
+    if token.startswith("[") and token.endswith("]"):
+        return token
+    return token[1:] if token.startswith(SPACE) and token != SPACE else f"##{token}"
+
+
 def _spaced(made: Tokenizer, prefixed: bool) -> None:
     """Spaces are ▁, one of them before the text where `prefixed`."""
     replace = normalizers.Replace(" ", SPACE)
@@ -141,5 +193,5 @@ def _spaced(made: Tokenizer, prefixed: bool) -> None:
 
 
 KINDS: Mapping[str, Callable[[GgufFile, tuple[str, ...]], Tokenizer]] = MappingProxyType(
-    {"gpt2": _bytes_merged, "llama": _pieces_merged, "t5": _unigram}
+    {"gpt2": _bytes_merged, "llama": _pieces_merged, "t5": _unigram, "bert": _words_in_pieces}
 )

@@ -14,7 +14,7 @@ from nnc.language.architectures import EncoderFiles, ModelFiles
 from nnc.language.architectures.opening import read_json
 from nnc.language.gguf import GgufFile
 from nnc.language.text.chat_template import ChatTemplate, Message
-from nnc.language.text.gguf_vocabulary import starts_text, tokenizer_of
+from nnc.language.text.gguf_vocabulary import frame_text, starts_text, tokenizer_of
 from nnc.language.text.pieces import TextPieces
 
 MOST_TOKENIZER_BYTES = 1 << 26
@@ -111,7 +111,12 @@ def check_text(text: str) -> None:
 
 def text_tokenizer(files: ModelFiles | EncoderFiles) -> TextTokenizer:
     """The tokenizer of a model's files; FormatError where they have none."""
-    return _of_gguf(files.gguf) if files.gguf is not None else _of_folder(files.place)
+    if files.gguf is None:
+        return _of_folder(files.place)
+    tokenizer = _of_gguf(files.gguf)
+    if isinstance(files, EncoderFiles):
+        frame_text(tokenizer.encoder, files.gguf)
+    return tokenizer
 
 
 def _of_gguf(file: GgufFile) -> TextTokenizer:
