@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -76,24 +76,24 @@ def test_the_assembler_of_the_device_takes_what_llvm_writes(tmp_path: Path) -> N
         subprocess.run([str(PTXAS), "-arch=sm_80", "-O1", str(source), "-o", str(tmp_path / "out")], check=True)
 
 
-def cases() -> Iterator[tuple[Case, DType]]:
-    """Of each operator and generator the first case, whose element types take turns."""
-    kinds = set()
+@cache
+def cases() -> dict[str, list[tuple[Case, DType]]]:
+    """By operator: of each generator the first case, whose element types take turns."""
+    kinds, chosen = set(), dict[str, list[tuple[Case, DType]]]()
     for number, case in enumerate(CASES):
         for dtype in case.dtypes if ALL_CASES else (case.dtypes[number % len(case.dtypes)],):
             generator = generator_of(case, dtype)
             kind = (type(generator), case.op)
             if generator is not None and (ALL_CASES or kind not in kinds):
                 kinds.add(kind)
-                yield case, dtype
+                chosen.setdefault(case.op.name, []).append((case, dtype))
+    return chosen
 
 
-@pytest.mark.parametrize("op", sorted({case.op.name for case, _ in cases()}))
+@pytest.mark.parametrize("op", sorted(cases()))
 def test_one_thread_computes_what_the_reference_does(op: str) -> None:
     reference = ReferenceBackend()
-    for case, dtype in cases():
-        if case.op.name != op:
-            continue
+    for case, dtype in cases()[op]:
         command, specs = Command(case.op, case.attrs), case.specs(dtype)
         results = infer(case.op, case.attrs, specs)
         tensors = [
