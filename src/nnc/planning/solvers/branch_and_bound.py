@@ -195,7 +195,7 @@ def lift_neighbours(s: SearchTree, block: int, top: int) -> int:
                     rise(s, i, ground)
                 elif s.places.least[i] == ground:
                     change_lowest(s, i)
-            if s.bars > 0 and s.places.least[i] > s.places.ground[i]:
+            if s.bars > 0 and s.places.least[i] > s.places.ground[i] and is_borne(s, i, s.places.least[i]) == 0:
                 lean(s, i, support(s, i))
     return 0
 
@@ -227,10 +227,10 @@ def lean(s: SearchTree, block: int, place: int) -> int:
 
 
 def merge(s: SearchTree, block: int, other: int) -> int:
-    """Add the reasons of the other block."""
-    to, of = block * s.blocks.words, other * s.blocks.words
-    for word in range(s.blocks.words):
-        s.places.why[to + word] |= s.places.why[of + word]
+    """Add the reasons of the other block: no words beyond the depth have any."""
+    why, to, of = s.places.why, block * s.blocks.words, other * s.blocks.words
+    for word in range(s.undo.depth // WORD + 1):
+        why[to + word] |= why[of + word]
     return 0
 
 
@@ -250,6 +250,23 @@ def support(s: SearchTree, block: int) -> int:
     if lowest == NEVER:
         return NEVER
     return align(s, block, lowest)
+
+
+def is_borne(s: SearchTree, block: int, place: int) -> int:
+    """1 when one that is left ends at `place` or lower; the one that did so last is asked first.
+
+    In a training step each of 1,256 blocks meets 715, and a node asks 1,650 times: that was four fifths of its time.
+    """
+    neighbours, left, least, size = s.blocks.neighbours, s.places.left, s.places.least, s.blocks.size
+    bearer = s.places.bearer[block]
+    if bearer != NONE and left[bearer] == 1 and least[bearer] + size[bearer] <= place:
+        return 1
+    for at in range(s.blocks.neighbour_from[block], s.blocks.neighbour_from[block + 1]):
+        i = neighbours[at]
+        if left[i] == 1 and least[i] + size[i] <= place:
+            s.places.bearer[block] = i
+            return 1
+    return 0
 
 
 def rise(s: SearchTree, block: int, place: int) -> int:
@@ -303,7 +320,7 @@ def settle(s: SearchTree) -> int:
             top = s.places.least[block] + s.blocks.size[block]
             for at in range(s.blocks.neighbour_from[block], s.blocks.neighbour_from[block + 1]):
                 i = neighbours[at]
-                if ground[i] < least[i] and least[i] < top and left[i] == 1:
+                if ground[i] < least[i] and least[i] < top and left[i] == 1 and is_borne(s, i, least[i]) == 0:
                     lean(s, i, support(s, i))
     while s.sections.changed_end > 0:
         s.sections.changed_end -= 1
@@ -349,12 +366,14 @@ def look(s: SearchTree, section: int) -> int:
 
 def die_of_all(s: SearchTree, start: int, end: int) -> int:
     """The node is dead, for the reasons of all blocks in these slots."""
+    conflict, why, used = s.conflict, s.places.why, s.undo.depth // WORD + 1
     s.alive = 0
     for word in range(s.blocks.words):
-        reasons = 0
-        for at in range(start, end):
-            reasons |= s.places.why[s.rows.crossing[at] * s.blocks.words + word]
-        s.conflict[word] = reasons
+        conflict[word] = 0
+    for at in range(start, end):
+        of = s.rows.crossing[at] * s.blocks.words
+        for word in range(used):
+            conflict[word] |= why[of + word]
     return 0
 
 
@@ -365,7 +384,7 @@ def is_spent(s: SearchTree, section: int, low: int, highest: int) -> int:
     start = s.rows.crossing_from[section]
     for at in range(start, start + s.rows.many[section]):
         i = s.rows.crossing[at]
-        if s.places.least[i] == low and support(s, i) <= highest:
+        if s.places.least[i] == low and is_borne(s, i, highest // s.blocks.alignment[i] * s.blocks.alignment[i]) == 1:
             return 0
     return 1
 
@@ -447,25 +466,28 @@ def note_block(s: SearchTree, block: int) -> int:
     """Keep what the block was before this decision."""
     if s.undo.noted_block[block] != s.undo.stamp:
         s.undo.noted_block[block] = s.undo.stamp
-        at = s.undo.block_notes_end
-        s.undo.block_notes[at] = block
-        s.undo.block_notes[at + 1] = s.places.least[block]
-        s.undo.block_notes[at + 2] = s.places.ground[block]
+        notes, why, of, at = s.undo.block_notes, s.places.why, block * s.blocks.words, s.undo.block_notes_end
+        notes[at] = block
+        notes[at + 1] = s.places.least[block]
+        notes[at + 2] = s.places.ground[block]
         for word in range(s.blocks.words):
-            s.undo.block_notes[at + BLOCK_NOTE + word] = s.places.why[block * s.blocks.words + word]
+            notes[at + BLOCK_NOTE + word] = why[of + word]
         s.undo.block_notes_end += BLOCK_NOTE + s.blocks.words
     return 0
 
 
 def restore_blocks(s: SearchTree, start: int) -> int:
     """Blocks as they were when the notes ended at `start`."""
+    notes, why = s.undo.block_notes, s.places.why
     while s.undo.block_notes_end > start:
         s.undo.block_notes_end -= BLOCK_NOTE + s.blocks.words
         at = s.undo.block_notes_end
+        block = notes[at]
+        of = block * s.blocks.words
         for word in range(s.blocks.words):
-            s.places.why[s.undo.block_notes[at] * s.blocks.words + word] = s.undo.block_notes[at + BLOCK_NOTE + word]
-        s.places.least[s.undo.block_notes[at]] = s.undo.block_notes[at + 1]
-        s.places.ground[s.undo.block_notes[at]] = s.undo.block_notes[at + 2]
+            why[of + word] = notes[at + BLOCK_NOTE + word]
+        s.places.least[block] = notes[at + 1]
+        s.places.ground[block] = notes[at + 2]
     return 0
 
 

@@ -46,8 +46,9 @@ class SearchBlocks:
 class SearchPlaces:
     """Of each block whether it is left, what is known of its place, where it was put and by which decision (`level`).
 
-    `why` has a row of words per block, the reasons for `least`. `raised` are blocks whose neighbours are to be looked
-    at, up to `raised_end`.
+    `why` has a row of words per block, the reasons for `least`. `bearer` is one that a block could rest
+    on when that was asked last, `NONE` for none. `raised` are blocks whose neighbours are to be looked at, up to
+    `raised_end`.
     """
 
     left: Cells
@@ -56,6 +57,7 @@ class SearchPlaces:
     offset: Cells
     level: Cells
     why: Cells
+    bearer: Cells
     raised: Cells
     is_raised: Cells
     raised_end: int = 0
@@ -195,6 +197,7 @@ def _places(count: int, words: int) -> SearchPlaces:
         offset=_zeros(count),
         level=_zeros(count),
         why=_zeros(count * words),
+        bearer=array("q", [NONE]) * count,
         raised=_zeros(count),
         is_raised=_zeros(count),
     )
