@@ -20,7 +20,7 @@ from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.frames import called_inside
-from nnc.nn.state.layer_state import LayerState, building, is_building
+from nnc.nn.state.layer_state import Building, LayerState, is_building
 from nnc.nn.state.own_scope import own_scope
 from nnc.nn.state.scope import AttentionForm as AttentionForm
 from nnc.nn.state.scope import ParameterSpec as ParameterSpec
@@ -175,7 +175,7 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
         try:
             whole = isinstance(self, MultiLayer)
             inside, own = scope.path or kind, scope.entered(scope, self)
-            with reopened(f"{scope.outside}{inside}." if inside else scope.outside), _standing_for(self), building():
+            with reopened(f"{scope.outside}{inside}." if inside else scope.outside), _standing_for(self), Building():
                 given = own.owned(type(self).__name__)
                 # A layer of several inputs is built by `build_many`, which `build` calls: hooks are for the inner one.
                 if whole and build.__name__ == "build":

@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from types import NoneType
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.classes import dataclass
@@ -44,7 +43,9 @@ def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  
     >>> nn.Parameter(np.ones(2, np.float32)).requires_grad
     True
     """
-    return parameter_over(value.clone() if isinstance(value, Tensor) else Tensor.from_numpy(np.array(as_array(value))))
+    given = value if isinstance(value, Tensor) else Tensor.from_numpy(as_array(value))
+    # A tensor of its own: memory of NumPy's is looked through whenever something recorded reads it.
+    return parameter_over(given.clone())
 
 
 class Module(MultiLayer):

@@ -12,7 +12,6 @@ are inputs with the value of each call, and what the function makes of them is w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -45,14 +44,16 @@ def is_building() -> bool:
     return _BUILDING.get()
 
 
-@contextmanager
-def building() -> Iterator[None]:
-    """A layer is being built inside."""
-    token = _BUILDING.set(True)
-    try:
-        yield
-    finally:
-        _BUILDING.reset(token)
+class Building:
+    """A layer is being built inside; a class for the time it takes, as `reopened` gives one."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _BUILDING.set(True)
+
+    def __exit__(self, *error: object) -> None:
+        _BUILDING.reset(self._token)
 
 
 class OwnTensors:

@@ -175,7 +175,7 @@ class Scope(Generic[T]):
 
     def owned(self, owner: str) -> Scope[T]:
         """The same scope as a layer of this class has it."""
-        return self._changed(self.path, owner)
+        return self if owner == self.owner else self._changed(self.path, owner)
 
     def _changed(self, path: str, owner: str) -> Scope[T]:
         # Twice per layer of an eager call: `replace` takes 6 µs, and five small layers then 213 µs, not 165.
