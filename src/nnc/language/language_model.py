@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
+from nnc.core.values.storage import give_back_free_memory
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.constraints.answer_forms import AnswerForm, AnswerForms
@@ -303,7 +304,9 @@ def load(
     if mapped and not (files.gguf is not None and files.tensors.packed()):
         need = "a GGUF file with matrices in blocks"
         raise UsageError("load", got="mapped=True for a file of floats", need=need, fix="nnc quantize writes one")
-    tokenizer = text_tokenizer(files)
+    tokenizer, files = text_tokenizer(files), files.without_texts()
+    # What a vocabulary took beside the tokenizer, before the weights are read: 15 to 20 MB.
+    give_back_free_memory()
     if adapter is not None:
         files = files.adapted(read_adapter(adapter, files))
     model = files.model(context_of(files, context))

@@ -72,3 +72,11 @@ def test_what_cannot_be_written_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="one of f32"):
         TensorSource.of("w", np.zeros(3, bool))
     assert not place.exists()
+
+
+def test_a_file_without_its_texts_has_the_same_tensors(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "a.gguf", {"a": 1, "b": ("x", "y")}, [TensorSource.of("w", np.ones((2, 3), np.float32))])
+    file = read_gguf(tmp_path / "a.gguf")
+    lean = file.without_texts()
+    assert (file.texts("b"), lean.texts("b"), lean.integer("a")) == (("x", "y"), (), 1)
+    assert lean.bytes("w").tolist() == file.bytes("w").tolist()

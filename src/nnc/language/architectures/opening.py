@@ -61,6 +61,13 @@ class ModelFiles:
             decoder = replace(decoder, packed=self.tensors.packed(floats))
         return StoredDecoder(decoder, self.tensors)
 
+    def without_texts(self) -> ModelFiles:
+        """The same files without the vocabulary, which lies in a GGUF file as millions of bytes of texts."""
+        if self.gguf is None:
+            return self
+        lean = self.gguf.without_texts()
+        return replace(self, gguf=lean, tensors=replace(self.tensors, source=GgufSource(lean)))
+
     def adapted(self, products: Products) -> ModelFiles:
         """The same files with these products added."""
         return replace(self, tensors=replace(self.tensors, products=products))

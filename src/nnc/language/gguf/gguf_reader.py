@@ -7,6 +7,7 @@ asked for by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from struct import unpack_from
 
@@ -80,6 +81,11 @@ class GgufFile:
         if row is None:
             raise FormatError(str(self.path), got=f"no tensor {name!r}", need=f"one of its {len(self.tensors)}")
         return row
+
+    def without_texts(self) -> GgufFile:
+        """The same file without its arrays of texts: a vocabulary takes some 10 MB, and is read once."""
+        kept = {key: held for key, held in self.metadata.items() if not isinstance(held.value, tuple)}
+        return replace(self, metadata=kept)
 
     def value(self, key: str) -> Plain | None:
         """A metadata value; None where there is none of this key."""
