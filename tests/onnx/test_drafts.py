@@ -6,12 +6,14 @@ import copy
 import pickle
 import random
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.onnx.models import model, node
 
 import onnx
+from nnc.core.values.spec import Blocked
 from nnc.errors import NncError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.drafts import DraftTemplate
@@ -276,3 +278,38 @@ def test_programs_of_further_sizes_read_the_tensors_of_earlier_ones() -> None:
     ]
     assert len(addresses) == 4
     assert all(bound == addresses[0] for bound in addresses)
+
+
+def wide() -> onnx.ModelProto:
+    """Convolutions and a product whose weights are in other blocks where there are few rows."""
+    nodes = [
+        node("Conv", "x w", "c", pads=[0, 1, 0, 1]),
+        node("Relu", "c", "r"),
+        node("Conv", "r v", "d", pads=[1, 1, 1, 1]),
+        node("Relu", "d", "e"),
+        node("GlobalAveragePool", "e", "g"),
+        node("Flatten", "g", "f"),
+        node("MatMul", "f u", "y"),
+    ]
+    initializers = {"w": weights(60, 480, 1, 3), "v": weights(72, 60, 3, 3), "u": weights(72, 300)}
+    return model(nodes, {"x": [1, 480, 3, "n"]}, ["y", "e"], initializers)
+
+
+def test_blocks_are_laid_once_for_sizes_at_which_kernels_wish_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    laid, lay = list[object](), OnnxModel._laid
+    monkeypatch.setattr(OnnxModel, "_laid", lambda self, draft, *known: laid.append(draft) or lay(self, draft, *known))
+    file, layouts, counts = wide(), set[object](), list[int]()
+    loaded = load(file)
+    for size in (40, 44, *random.Random(0).sample(range(1, 400), 24)):
+        x, before = rows((1, 480, 3, size)), len(laid)
+        got = loaded.run({"x": x})
+        counts.append(len(laid) - before)
+        alone = load(file)
+        assert_same(got, alone.run({"x": x}))
+        (program,), (other,) = (each.planned({"x": x})[0] for each in (loaded, alone))
+        assert replace(program.memory(), peak_tensors=()) == replace(other.memory(), peak_tensors=())
+        assert program.compiled is not None
+        specs = [tensor.spec for tensor in program.compiled.bindings.tensors.values() if tensor is not None]
+        layouts.add(tuple(spec.layout for spec in specs if isinstance(spec.layout, Blocked)))
+    assert len(layouts) >= 2, "weights are in several blocks"
+    assert counts.count(0) >= len(counts) // 2

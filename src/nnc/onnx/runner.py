@@ -27,7 +27,7 @@ from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
-from nnc.onnx.drafts import DraftTemplate, GraphDraft, template_of
+from nnc.onnx.drafts import DraftTemplate, GraphDraft, KnownWishes, template_of
 from nnc.onnx.file import (
     MOST_BYTES,
     TWINS,
@@ -488,12 +488,12 @@ class OnnxModel:
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
         kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
         draft = self._templates.draft(kind, shapes, partial(self._template, arrays, known))
-        return self._finished(self._drafted(arrays, known) if draft is None else draft)
+        return self._finished(self._laid(self._drafted(arrays, known)) if draft is None else draft)
 
     def _template(self, arrays: Mapping[str, object], known: frozenset[str], opening: Opening) -> DraftTemplate | None:
         """The draft for open axes; None where these sizes are refused."""
         try:
-            return template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend)
+            return template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend, self._laid)
         except (NncError, Unknown):
             return None
 
@@ -517,17 +517,23 @@ class OnnxModel:
         simplify(graph, wanted, self.passes)
         return GraphDraft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
 
-    def _finished(self, draft: GraphDraft) -> OnnxProgram:
-        """What sizes decide, and the program."""
-        graph, wanted, inputs = draft.graph, draft.wanted, draft.inputs
+    def _laid(self, draft: GraphDraft, wishes: KnownWishes | None = None) -> GraphDraft:
+        """With what sizes decide: parts of a batch, and blocks of weights, for which `wishes` are known."""
+        graph, wanted = draft.graph, draft.wanted
         if not wanted:
-            return OnnxProgram(None, {}, draft.outputs)
+            return draft
         if self.passes:
-            part_batch(graph, wanted, inputs.values())
+            part_batch(graph, wanted, draft.inputs.values())
         fixed = (*draft.early, *draft.before.results)
         if self.device.is_host:
-            assign_blocks(graph, wanted, fixed, self.backend, known=None if draft.sized is None else draft.sized.wishes)
-        before = draft.before.followed_by(precompute(graph, fixed, wanted))
+            assign_blocks(graph, wanted, fixed, self.backend, known=wishes)
+        return replace(draft, before=draft.before.followed_by(precompute(graph, fixed, wanted)), work={})
+
+    def _finished(self, draft: GraphDraft) -> OnnxProgram:
+        """The program of what was laid."""
+        graph, wanted, inputs, before = draft.graph, draft.wanted, draft.inputs, draft.before
+        if not wanted:
+            return OnnxProgram(None, {}, draft.outputs)
         roots = {graph.root(symbol.key) for symbol in wanted}
 
         def is_used(symbol: Symbol) -> bool:
@@ -536,7 +542,7 @@ class OnnxModel:
         held = making = draft.nbytes
         own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
         if made:
-            own, anew = self.file.weights.made(before, draft.tensors, draft.name, made)
+            own, anew = self.file.weights.made(before, draft.tensors, draft.name, made, draft.work)
             making += anew
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])

@@ -18,7 +18,7 @@ import onnx
 from nnc.classes import dataclass
 from nnc.core.values.spec import Blocked
 from nnc.core.values.tensor import Tensor
-from nnc.symbolic import Symbol, compile
+from nnc.symbolic import Symbol, TensorKey, compile
 from nnc.symbolic.passes import Beforehand, prune
 from nnc.symbolic.sharing.value_names import value_names
 
@@ -57,11 +57,17 @@ class SharedWeights:
         given: Callable[[Collection[Symbol]], Mapping[Symbol, Tensor]],
         name: Callable[[Symbol], str],
         wanted: Collection[Symbol],
+        names: dict[TensorKey, str],
     ) -> tuple[dict[Symbol, Tensor], int]:
-        """The `wanted` results of weights, computed where nobody holds them; bytes that were there to make them."""
-        known = {inner.key: name(symbol) for symbol, inner in before.parameters.items()}
-        named = value_names(before.graph, known)
-        places = {symbol: named[before.graph.root(before.results[symbol].key)] for symbol in wanted}
+        """The `wanted` results of weights, computed where nobody holds them; bytes that were there to make them.
+
+        Their `names` are kept, by symbol, for graphs that do the same work.
+        """
+        if any(symbol.key not in names for symbol in wanted):
+            known = {inner.key: name(symbol) for symbol, inner in before.parameters.items()}
+            named = value_names(before.graph, known)
+            names.update((symbol.key, named[before.graph.root(before.results[symbol].key)]) for symbol in wanted)
+        places = {symbol: names[symbol.key] for symbol in wanted}
         kept = {symbol: tensor for symbol, place in places.items() if (tensor := self._tensors.get(place)) is not None}
         own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in wanted if symbol not in kept}
         if not own:

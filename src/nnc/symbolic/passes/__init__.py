@@ -1,6 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
-from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks
+from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks, wished_layouts
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
@@ -41,4 +41,5 @@ __all__ = [
     "sum_integers",
     "takes_blocks",
     "wished_blocks",
+    "wished_layouts",
 ]

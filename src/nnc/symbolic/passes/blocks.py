@@ -147,13 +147,18 @@ def _layouts(
     wishes = None if known is None else known(key)
     if wishes is None:
         wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend)
-    layouts = {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
+    layouts = wished_layouts(wishes)
     if tuning is None or not layouts:
         return layouts
     others = tuple(
         spec if spec is None or place not in layouts else spec.laid(layouts[place]) for place, spec in enumerate(inputs)
     )
     return layouts if is_faster(record.command, others, inputs, outputs, DISPATCHER, backend, tuning) else {}
+
+
+def wished_layouts(wishes: Iterable[LayoutWish]) -> dict[int, Blocked]:
+    """The layouts that are worth a conversion, by the place of the operand."""
+    return {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
 
 
 def _convert(graph: SymbolicGraph, wishes: Mapping[Reading, tuple[TensorKey, Blocked]]) -> None:

@@ -28,7 +28,7 @@ from nnc.core.running.dispatch import (
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.derived import Formulas, Known
 from nnc.core.values.device import CPU
-from nnc.core.values.sizes import Renewal, SizeTrace, deciding_sizes, sizes_in
+from nnc.core.values.sizes import Numbers, Renewal, SizeTrace, deciding_sizes, sizes_in
 from nnc.errors import NncError
 from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.templates import GraphInstance
@@ -71,20 +71,29 @@ class SizedAnswers(Generic[T]):
             places = self._places[key] = tuple(dict.fromkeys(size.place for size in sizes))
         if not places or not instance.is_as_made(key):
             return None
-        numbers = [instance.numbers[place] for place in places]
-        kept = self._kept.setdefault((key, instance.others(key)), [])
-        for place, known in enumerate(kept):
-            if (answered := known.at(numbers)) is not None:
-                if place:
-                    kept.insert(0, kept.pop(place))
-                return answered
+        others = instance.others(key)
+        if (answered := self.kept(key, others, instance.numbers)) is not None:
+            return answered
+        kept = self._kept.setdefault((key, others), [])
         if len(kept) >= MOST_ANSWERS:
             return None
+        numbers = [instance.numbers[place] for place in places]
         made = self._traced(instance, key, places, numbers)
         if made is None:
             return None
         kept.insert(0, made)
         return made.at(numbers)
+
+    def kept(self, key: ExecKey, others: Specs, numbers: Numbers) -> tuple[T, Renewal] | None:
+        """The answer for an exec that was asked for; None where none holds for these numbers."""
+        kept = self._kept.get((key, others), [])
+        read = [numbers[place] for place in self._places.get(key, ())]
+        for place, known in enumerate(kept):
+            if (answered := known.at(read)) is not None:
+                if place:
+                    kept.insert(0, kept.pop(place))
+                return answered
+        return None
 
     def _traced(
         self, instance: GraphInstance, key: ExecKey, places: tuple[int, ...], numbers: list[Known]
@@ -136,6 +145,11 @@ class KnownClaims:
     def wishes(self, instance: GraphInstance, key: ExecKey) -> tuple[LayoutWish, ...] | None:
         """What an exec of an instance wishes for; None where that is to be asked."""
         wishes, renewal = self._wishes.of(instance, key) or (None, None)
+        return None if renewal is None else renewal.of(wishes)
+
+    def kept_wishes(self, key: ExecKey, others: Specs, numbers: Numbers) -> tuple[LayoutWish, ...] | None:
+        """What an exec wishes for, with the specs of operands without sizes; None where it was not asked for."""
+        wishes, renewal = self._wishes.kept(key, others, numbers) or (None, None)
         return None if renewal is None else renewal.of(wishes)
 
     def _claimed(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> ClaimFormula | None:

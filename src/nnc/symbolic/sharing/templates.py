@@ -113,7 +113,8 @@ class GraphInstance:
     def is_as_made(self, key: ExecKey) -> bool:
         """Whether the command and the sized operands of an exec are those that were made for these numbers."""
         record, made, tensors = self.graph.execs[key], self.execs.get(key), self.tensors
-        if made is not None and record.command is not made.command:
+        whole = self.template.graph.execs
+        if key not in whole or record.command is not (whole[key] if made is None else made).command:
             return False
         operands = [each for each in (*record.inputs, *record.outputs) if each in tensors]
         return all([self.graph.tensors[each] is tensors[each] for each in operands if each is not None])  # noqa: C419  # a generator is a call more for each
