@@ -199,11 +199,11 @@ def sizes_in(value: object) -> Iterator[Size]:
     elif isinstance(value, tuple | list | frozenset):
         for part in value:
             yield from sizes_in(part)
-    elif dataclasses.is_dataclass(value) and kind is not type:
-        for name in fields_of(cast(Hashable, kind)):
+    elif names := fields_of(cast(Hashable, kind)):
+        for name in names:
             yield from sizes_in(getattr(value, name))
-    elif isinstance(value, Composite):
-        yield from sizes_in(value.sized_parts())
+    elif _is_composite(cast(Hashable, kind)):
+        yield from sizes_in(cast(Composite, value).sized_parts())
 
 
 class Renewal:
@@ -275,6 +275,12 @@ def _renewing_all(kind: Callable[[list[Any]], Any], values: list[Any]) -> Callab
         return kind(parts)
 
     return renewed
+
+
+@cache
+def _is_composite(kind: Hashable) -> bool:
+    """Asked once for each class: for each value, `isinstance` of a protocol took half of what makes a template."""
+    return issubclass(cast(type, kind), Composite)
 
 
 @cache
