@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from nnc.nn.model.load_report import LoadReport as LoadReport
     from nnc.nn.model.model import Model as Model
     from nnc.nn.model.model_saving import save_model as save_model
+    from nnc.nn.modules.channels_first import *
+    from nnc.nn.modules.channels_first_pools import *
     from nnc.nn.modules.containers import *
     from nnc.nn.modules.linear import *
     from nnc.nn.modules.module import Module as Module
@@ -124,6 +126,10 @@ _HOMES = homes({
     "nnc.nn.model.load_report": "LoadReport",
     "nnc.nn.model.model": "Model",
     "nnc.nn.model.model_saving": "save_model",
+    "nnc.nn.modules.channels_first":
+        "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
+    "nnc.nn.modules.channels_first_pools":
+        "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d Dropout2d MaxPool1d MaxPool2d",
     "nnc.nn.modules.containers": "ModuleDict ModuleList",
     "nnc.nn.modules.linear": "Linear",
     "nnc.nn.modules.module": "Module Parameter",

@@ -1,30 +1,46 @@
-"""Activations and losses as functions, as PyTorch has them: `import nnc.nn.functional as F`.
+"""Layers, activations and losses as functions, as PyTorch has them: `import nnc.nn.functional as F`.
 
     loss = F.cross_entropy(net(x), labels)          x = F.relu(x)          shares = F.softmax(scores, dim=-1)
+    y = F.conv2d(x, weight, bias, padding=1)        F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
-They take arrays, eager and traced values. What exists under one name in `nnc` is that here too. Losses are means over
-all elements unless `reduction` is "sum" or "none".
+They take arrays, eager and traced values. What exists under one name in `nnc` is that here too. Images have their
+channels first, and weights PyTorch's order of axes, [out, in, …]. Losses are means over all elements unless `reduction`
+is "sum" or "none".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from numpy.typing import ArrayLike
 
 from nnc import numerics as n
 from nnc import ops
-from nnc.arguments import Finite, Positive, Probability, checked
-from nnc.core.values.dtype import F32, I64
+from nnc.arguments import Count, Finite, Positive, Probability, Size, checked
+from nnc.core.values.dtype import BOOL, F32, I64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.randomness import dropout as drop
+from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.modules.channels_first_pools import AvgPool2d, MaxPool2d
+from nnc.nn.modules.channels_first_windows import (
+    Counts,
+    Padding,
+    Sizes,
+    adaptive_average,
+    each,
+    for_kernels,
+    window_over,
+    with_channels_last,
+)
 from nnc.numerics import gelu as gelu
 from nnc.numerics import relu as relu
 from nnc.numerics import sigmoid as sigmoid
 from nnc.numerics import softplus as softplus
 from nnc.numerics import tanh as tanh
+from nnc.ops import Window
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
@@ -35,6 +51,14 @@ REDUCTIONS: dict[str, Callable[[ArrayOperand], ArrayOperand]] = {
     "mean": lambda losses: losses.mean(),
     "sum": lambda losses: losses.sum(),
     "none": lambda losses: losses,
+}
+
+# Borders under PyTorch's names.
+BORDERS: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
 }
 
 
@@ -107,6 +131,175 @@ def cosine_similarity(x1: Values, x2: Values, dim: int = 1, eps: Positive = 1e-8
 def pairwise_distance(x1: Values, x2: Values, p: Positive = 2.0, eps: Positive = 1e-6) -> ArrayOperand:
     """|x1 - x2 + eps|ₚ along the last axis"""
     return n.linalg.norm(as_operand(x1) - as_operand(x2) + eps, ord=p, axis=-1)
+
+
+# ---- layers
+
+
+@checked
+def linear(input: Values, weight: Values, bias: Values | None = None) -> ArrayOperand:
+    """y[…, out] = x[…, in] @ weight[out, in]ᵀ + bias[out]"""
+    y = as_operand(input) @ n.swapaxes(as_operand(weight), -1, -2)
+    return y if bias is None else y + as_operand(bias)
+
+
+@checked
+def embedding(input: Values, weight: Values) -> ArrayOperand:
+    """Rows of weight[rows, width] by their numbers: [*input.shape, width]"""
+    return n.take(as_operand(weight), as_operand(input), axis=0)
+
+
+@checked
+def layer_norm(
+    input: Values,
+    normalized_shape: Count | Sequence[Count],
+    weight: Values | None = None,
+    bias: Values | None = None,
+    eps: Positive = 1e-5,
+) -> ArrayOperand:
+    """(x - mean) / √(variance + eps) · weight + bias, over the last axes, whose sizes are `normalized_shape`"""
+    x = as_operand(input)
+    sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if x.shape[-len(sizes) :] != sizes:
+        raise ShapeError("layer_norm", got=f"x={x.spec}", need=f"{list(sizes)} as its last sizes")
+    scale, shift = (None if value is None else as_operand(value) for value in (weight, bias))
+    return ops.layer_norm(x, scale, shift, axes=tuple(range(-len(sizes), 0)), epsilon=eps)
+
+
+@checked
+def scaled_dot_product_attention(
+    query: Values,
+    key: Values,
+    value: Values,
+    attn_mask: Values | None = None,
+    dropout_p: Probability = 0.0,
+    is_causal: bool = False,
+    scale: Positive | None = None,
+) -> ArrayOperand:
+    """softmax(scale · q kᵀ + mask) v of q[…, rows, d], k[…, columns, d], v[…, columns, e]
+
+    The scale is 1 / √d unless given. A mask of booleans says which columns a row sees, one of numbers is added. Causal
+    rows see columns up to their own.
+    """
+    q, k, v = as_operand(query), as_operand(key), as_operand(value)
+    if q.ndim < 2 or k.ndim < 2:
+        raise ShapeError("scaled_dot_product_attention", got=f"q={q.spec}, k={k.spec}", need="[…, rows, d]")
+    scores = (q @ n.swapaxes(k, -1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        seen = n.tril(n.ones(scores.shape[-2:], dtype=BOOL))
+        scores = n.where(seen, scores, -math.inf)
+    if attn_mask is not None:
+        mask = as_operand(attn_mask)
+        scores = n.where(mask, scores, -math.inf) if mask.dtype is BOOL else scores + mask
+    return dropout(n.softmax(scores, axis=-1), dropout_p, training=dropout_p > 0.0) @ v
+
+
+def _convolved(
+    name: str, rank: int, input: Values, weight: Values, bias: Values | None, window: Window, groups: int
+) -> ArrayOperand:
+    x, w = as_operand(input), as_operand(weight)
+    kernel = ops.transpose(w, (*range(2, rank + 2), 1, 0))
+    kernel = ops.reshape(kernel, (1, *kernel.shape)) if rank == 1 else kernel
+    shift = None if bias is None else as_operand(bias)
+    return with_channels_last(
+        name, x, rank, lambda last: ops.convolution(last, kernel, shift, window=for_kernels(window), groups=groups)
+    )
+
+
+@checked
+def conv1d(
+    input: Values,
+    weight: Values,
+    bias: Values | None = None,
+    stride: Counts = 1,
+    padding: Padding = 0,
+    dilation: Counts = 1,
+    groups: Count = 1,
+) -> ArrayOperand:
+    """`nn.Conv1d` with weight[out, in / groups, k]"""
+    window = window_over("conv1d", _kernel_of("conv1d", weight, 1), stride, padding, dilation)
+    return _convolved("conv1d", 1, input, weight, bias, window, groups)
+
+
+@checked
+def conv2d(
+    input: Values,
+    weight: Values,
+    bias: Values | None = None,
+    stride: Counts = 1,
+    padding: Padding = 0,
+    dilation: Counts = 1,
+    groups: Count = 1,
+) -> ArrayOperand:
+    """`nn.Conv2d` with weight[out, in / groups, kh, kw]"""
+    window = window_over("conv2d", _kernel_of("conv2d", weight, 2), stride, padding, dilation)
+    return _convolved("conv2d", 2, input, weight, bias, window, groups)
+
+
+def _kernel_of(name: str, weight: Values, rank: int) -> tuple[int, ...]:
+    spec = as_operand(weight).spec
+    if spec.rank != rank + 2:
+        raise ShapeError(name, got=f"weight={spec}", need=f"[out, in / groups, {', '.join('kij'[:rank])}]")
+    return spec.shape[2:]
+
+
+@checked
+def max_pool2d(input: Values, kernel_size: Counts, stride: Counts | None = None, padding: Sizes = 0) -> ArrayOperand:
+    """`nn.MaxPool2d`"""
+    return MaxPool2d(kernel_size, stride, padding).pooled(as_operand(input))
+
+
+@checked
+def avg_pool2d(
+    input: Values, kernel_size: Counts, stride: Counts | None = None, padding: Sizes = 0, count_include_pad: bool = True
+) -> ArrayOperand:
+    """`nn.AvgPool2d`"""
+    return AvgPool2d(kernel_size, stride, padding, count_include_pad).pooled(as_operand(input))
+
+
+@checked
+def adaptive_avg_pool2d(input: Values, output_size: Counts) -> ArrayOperand:
+    """`nn.AdaptiveAvgPool2d`"""
+    return adaptive_average("adaptive_avg_pool2d", as_operand(input), output_size, 2)
+
+
+@checked
+def pad(
+    input: Values,
+    pad: Sequence[Size],
+    mode: Literal["constant", "reflect", "replicate", "circular"] = "constant",
+    value: Finite = 0.0,
+) -> ArrayOperand:
+    """x with a border: (before, after) of the last axis, then of the one in front of it …"""
+    x, widths = as_operand(input), list(pad)
+    if len(widths) % 2 or len(widths) > 2 * x.ndim:
+        need = f"pairs (before, after) for up to {x.ndim} axes, the last first"
+        raise ArgumentError("pad", got=f"pad={tuple(widths)} of {x.spec}", need=need)
+    pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)][::-1]
+    return n.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, BORDERS[mode], value)
+
+
+@checked
+def interpolate(
+    input: Values,
+    size: Counts | None = None,
+    scale_factor: Positive | None = None,
+    mode: Literal["nearest", "bilinear"] = "nearest",
+    align_corners: bool = False,
+) -> ArrayOperand:
+    """An image x[batch, channels, height, width] at another `size`, or at its own times `scale_factor`"""
+    x = as_operand(input)
+    if (size is None) == (scale_factor is None) or x.ndim != 4:
+        need = "[batch, channels, height, width], and size= or scale_factor="
+        raise ArgumentError("interpolate", got=f"{x.spec}, size={size}, scale_factor={scale_factor}", need=need)
+    if size is None:
+        assert scale_factor is not None
+        height, width = (math.floor(extent * scale_factor) for extent in x.shape[2:])
+    else:
+        height, width = each("interpolate", "size", size, 2)
+    return with_channels_last(
+        "interpolate", x, 2, lambda last: ops.upsample(last, (height, width), mode, align_corners=align_corners)
+    )
 
 
 # ---- losses

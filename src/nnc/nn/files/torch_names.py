@@ -1,7 +1,7 @@
 """Tensors of a model under PyTorch's names and in its layouts, both ways.
 
     Dense                 weight[in, out]                      weight[out, in]
-    Convolution           weight[h, w, in, out]                weight[out, in, h, w]
+    Convolution, Conv2d   weight[h, w, in, out]                weight[out, in, h, w]
     Convolution1D         weight[steps, in, out]               weight[out, in, steps]
     Convolution3D         weight[d, h, w, in, out]             weight[out, in, d, h, w]
     ConvolutionTranspose  weight[h, w, out, in]                weight[in, out, h, w]; in 3D too
@@ -35,14 +35,20 @@ AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
     {
         ("Dense", "weight"): (1, 0),
         ("Convolution", "weight"): (3, 2, 0, 1),
+        ("Conv2d", "weight"): (3, 2, 0, 1),
         ("Convolution1D", "weight"): (2, 1, 0),
+        ("Conv1d", "weight"): (2, 1, 0),
         ("Convolution3D", "weight"): (4, 3, 0, 1, 2),
+        ("Conv3d", "weight"): (4, 3, 0, 1, 2),
         ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
+        ("ConvTranspose2d", "weight"): (3, 2, 0, 1),
         ("ConvolutionTranspose3D", "weight"): (4, 3, 0, 1, 2),
         **{(kind, name): (1, 0) for kind in ("RNN", "GRU", "LSTM") for name in ("input_weight", "state_weight")},
     }
 )
-NAMES: Mapping[tuple[str, str], str] = MappingProxyType({("BatchNorm", "running_variance"): "running_var"})
+NAMES: Mapping[tuple[str, str], str] = MappingProxyType(
+    {(kind, "running_variance"): "running_var" for kind in ("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")}
+)
 # What PyTorch counts and nothing here reads.
 COUNTED = "num_batches_tracked"
 RECURRENT = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from nnc.arguments import Positive, Probability, checked
 from nnc.classes import dataclass
 from nnc.nn.layers.initializers import ones, zeros
@@ -29,7 +32,8 @@ __all__ = ["BatchNorm"]
 class BatchNorm(Layer):
     """y = (x - mean) / √(variance + epsilon) · weight + bias per channel (the last axis).
 
-    The running statistics follow those of the batches: running = momentum · running + (1 - momentum) · batch.
+    The running statistics follow those of the batches: running = momentum · running + (1 - momentum) · batch. With
+    `unbiased` the running variance is that of a sample, n / (n - 1) times that of the n values of the batch.
 
     >>> norm = nn.BatchNorm()
     >>> norm([[1.0], [3.0]])
@@ -42,6 +46,7 @@ class BatchNorm(Layer):
 
     momentum: Probability = 0.9
     epsilon: Positive = 1e-5
+    unbiased: bool = False
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""
@@ -51,15 +56,25 @@ class BatchNorm(Layer):
         variance = scope.statistic("running_variance", shape, dtype, ones)
         if not scope.training:
             return batch_norm_inference(x, weight, bias, mean, variance, epsilon=self.epsilon)
+        corrected = self._of_a_sample(scope, x, variance) if self.unbiased else None
         if scope.ranks is not None:
             y, next_mean, next_variance = self._of_all(scope.ranks, x, (weight, bias, mean, variance))
         else:
             y, next_mean, next_variance = batch_norm(
                 x, weight, bias, mean, variance, epsilon=self.epsilon, momentum=self.momentum
             )
+        if corrected is not None:
+            next_variance = corrected(next_variance)
         scope.renew_statistic("running_mean", next_mean)
         scope.renew_statistic("running_variance", next_variance)
         return y
+
+    def _of_a_sample(self, scope: Scope[T], x: T, old: T) -> Callable[[T], T]:
+        """The running variance by n - 1, of that by n; the old one is read before the new one takes its place."""
+        count = math.prod(x.shape[:-1]) * (1 if scope.ranks is None else scope.ranks.group.size)
+        factor = count / max(count - 1, 1)
+        kept = affine(old, (1.0 - factor) * self.momentum)
+        return lambda new: add(affine(new, factor), kept)
 
     def _of_all(self, ranks: Ranks[T], x: T, given: tuple[T, T, T, T]) -> tuple[T, T, T]:
         """The same by the statistics of the whole batch, of which each rank has a part."""

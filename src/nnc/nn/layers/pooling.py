@@ -37,7 +37,7 @@ class MaxPool(Layer):
         require_rank("MaxPool", x, 4, "batch, height, width, channels")
         window = window_of(self.kernel, stride=self.stride or self.kernel, padding=self.padding)
         if self.ceil:
-            window = _over_the_end(x.shape[1:3], (self.kernel, self.kernel), window)
+            window = over_the_end(x.shape[1:3], (self.kernel, self.kernel), window)
         return max_pool(x, (self.kernel, self.kernel), window)
 
 
@@ -124,7 +124,7 @@ class MaxPool3D(Layer):
         """Apply to `x`[batch, depth, height, width, channels]."""
         require_rank("MaxPool3D", x, 5, VOLUME)
         kernel, window = of_three(self.kernel), _window_3d(self)
-        return max_pool(x, kernel, _over_the_end(x.shape[1:4], kernel, window) if self.ceil else window)
+        return max_pool(x, kernel, over_the_end(x.shape[1:4], kernel, window) if self.ceil else window)
 
 
 @checked
@@ -151,7 +151,7 @@ def _window_3d(layer: MaxPool3D | AveragePool3D) -> Window:
     return Window(tuple(stride or kernel for stride, kernel in pairs), borders_of(layer.padding), (1, 1, 1))
 
 
-def _over_the_end(sizes: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> Window:
+def over_the_end(sizes: tuple[int, ...], kernel: tuple[int, ...], window: Window) -> Window:
     """With so much added behind each axis that every element stands in a window."""
     rows = zip(sizes, kernel, window.strides, window.padding, strict=True)
     return replace(window, padding=tuple(_border(size, extent, step, low) for size, extent, step, (low, _) in rows))

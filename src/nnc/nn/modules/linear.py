@@ -24,13 +24,13 @@ from nnc.ops import gemm, reshape
 __all__ = ["Linear"]
 
 
-def _empty(shape: tuple[int, ...]) -> NDArray[np.float32]:
+def empty_parameter(subject: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Room for the elements of a parameter; NumPy has two errors for the lack of it."""
     try:
         return np.empty(shape, np.float32)
     except (ValueError, MemoryError):
         got, need = f"{4 * math.prod(shape)} bytes for {list(shape)}", "memory that this machine has"
-        raise OutOfMemoryError("Linear", got=got, need=need) from None
+        raise OutOfMemoryError(subject, got=got, need=need) from None
 
 
 @checked
@@ -49,7 +49,7 @@ class Linear(Module):
         seed, draw = int(next_counter()), uniform(-1 / math.sqrt(in_features), 1 / math.sqrt(in_features))
         shapes = {"weight": (in_features, out_features), "bias": (out_features,)}
         for name, shape in shapes.items():
-            values = _empty(shape)
+            values = empty_parameter("Linear", shape)
             draw(generator_for(seed, name), values)
             setattr(self, name, Parameter(values) if bias or name == "weight" else None)
         self.own.called = True

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from types import NoneType
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.classes import dataclass
@@ -120,6 +121,8 @@ class Module(MultiLayer):
 
     def __setattr__(self, name: str, value: object) -> None:
         own = self.own
+        if name in own.statistics or name in own.variables:
+            value = eager.tensor(value) if isinstance(value, np.ndarray) else value
         if name in own.statistics and isinstance(value, ArrayOperand):
             if not renewed_in_frame(self, name, value):
                 assign(own.statistics[name], value)

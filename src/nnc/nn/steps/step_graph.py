@@ -17,7 +17,7 @@ from nnc.parallel.ordering import gather_again, order_collectives
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.minimization import steering_dtype
-from nnc.symbolic.passes import Pass, Report, lower_precision, simplify
+from nnc.symbolic.passes import Pass, Report, assign_layouts, has_channels_first, lower_precision, simplify
 from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.sized_answers import KnownClaims
@@ -100,7 +100,11 @@ class StepGraph:
             scope = replace(scope, differentiated=differentiated)
             if self.options.ranks is not None:
                 scope = replace(scope, ranks=Ranks(self.options.ranks, self.part))
-        return self.options.layer.build_many(scope, inputs)
+        outputs = self.options.layer.build_many(scope, inputs)
+        # Where channels are is decided before there are gradients, which would need conversions of their own.
+        if has_channels_first(self.graph):
+            assign_layouts(self.graph, (*outputs, *(renewed or {}).values()))
+        return outputs
 
     def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
         """What losses compare outputs with."""

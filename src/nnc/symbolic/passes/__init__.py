@@ -3,7 +3,7 @@
 from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks, wished_layouts
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
-from nnc.symbolic.passes.layout import assign_layouts
+from nnc.symbolic.passes.layout import assign_layouts, has_channels_first
 from nnc.symbolic.passes.numbers.integer_products import SUMS, sum_integers
 from nnc.symbolic.passes.numbers.precision import lower_precision
 from nnc.symbolic.passes.numbers.quantization import QuantizationMode, QuantizedProduct, quantize_products
@@ -27,6 +27,7 @@ __all__ = [
     "assign_layouts",
     "eliminate_common",
     "fuse",
+    "has_channels_first",
     "hoist",
     "is_on_host",
     "lower_precision",

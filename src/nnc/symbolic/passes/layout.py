@@ -26,6 +26,8 @@ from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec
+from nnc.ops.convolutions.convolutions import CONVOLUTION
+from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.layout import CONVERT_LAYOUT, conversion, permutation_of
@@ -47,6 +49,17 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)
+WINDOWED = (CONVOLUTION, AVERAGE_POOL, MAX_POOL)
+
+
+def has_channels_first(graph: SymbolicGraph) -> bool:
+    """Whether channels go from the second axis to the last in front of a convolution or a pool."""
+    return any(
+        record.command.op is TRANSPOSE
+        and record.command.attrs.permutation == (0, *range(2, len(record.command.attrs.permutation)), 1)
+        and any(graph.execs[reader].command.op in WINDOWED for reader in graph.readers(record.outputs[0]))
+        for _, record in graph.execs.items()
+    )
 
 
 @checked
