@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import DataError
+from nnc.errors import ArgumentError, DataError
 from nnc.nn.data import DataLoader, Dataset, TensorDataset, random_split
 
 X, Y = np.arange(20.0, dtype=np.float32).reshape(10, 2), np.arange(10)
@@ -69,3 +69,28 @@ def test_what_fits_no_batch_is_refused() -> None:
         next(iter(DataLoader([np.zeros(1), np.zeros(2)], batch_size=2)))
     with pytest.raises(DataError, match="def __getitem__"):
         Dataset()[0]
+
+
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("sampler", r"nn\.data\.Subset\(dataset, places\)"),
+        ("batch_sampler", r"nn\.data\.Subset\(dataset, places\), and batch_size="),
+        ("generator", r"nnc\.seed\(0\) before"),
+        ("prefetch_factor", "leave it out"),
+        ("worker_init_fn", "leave it out"),
+        ("multiprocessing_context", "leave it out"),
+        ("timeout", "leave it out"),
+        ("in_order", "leave it out"),
+        ("pin_memory_device", "leave it out"),
+    ],
+)
+def test_other_arguments_of_pytorch_s_loader_name_our_form(word: str, fix: str) -> None:
+    with pytest.raises(ArgumentError, match=f"DataLoader: got {word}=; .* Fix: {fix}"):
+        DataLoader([1, 2], **{word: 1})
+
+
+def test_workers_change_nothing() -> None:
+    data = TensorDataset(nnc.arange(10))
+    alone, together = DataLoader(data, 4), DataLoader(data, 4, num_workers=2, pin_memory=True, persistent_workers=True)
+    assert [batch[0].tolist() for batch in alone] == [batch[0].tolist() for batch in together]

@@ -106,10 +106,13 @@ def random_split(
     return [Subset(dataset, order[begin:end].tolist()) for begin, end in pairwise(ends)]
 
 
+@checked
 class DataLoader(Generic[Item]):
-    """Batches of a data set: `collate_fn` of the examples, or arrays of them along a new first axis."""
+    """Batches of a data set: `collate_fn` of the examples, or arrays of them along a new first axis.
 
-    @checked
+    `num_workers`, `pin_memory` and `persistent_workers` change nothing: examples are made where they are asked for.
+    """
+
     def __init__(
         self,
         dataset: SizedExamples[Item],
@@ -121,8 +124,6 @@ class DataLoader(Generic[Item]):
         pin_memory: bool = False,
         persistent_workers: bool = False,
     ) -> None:
-        # Workers and pinned memory are for devices and processes that there are not: examples are made where they are
-        # asked for, so their numbers change nothing.
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.collate_fn = collate_fn
 
