@@ -17,7 +17,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, UnknownNameError, UsageError
 from nnc.symbolic.ir import SymbolicGraph
-from nnc.vocabulary.names import ARRAY, MODULE, SYMBOL
+from nnc.vocabulary.names import ARRAY, MODULE, ONNX, SYMBOL
 from nnc.vocabulary.network_names import LAYER, LAYERS, MODEL, OPTIMIZER
 
 OWNERS: dict[str, Any] = {
@@ -25,6 +25,7 @@ OWNERS: dict[str, Any] = {
     "symbol": SymbolicGraph("answers").input(TensorSpec((1, 2), F32), "x"),
     "nnc": nnc,
     "nn": nn,
+    "onnx": nnc.onnx,
     "model": nn.Model(nn.Dense(2), (3,)),
     "layer": nn.Convolution(2),
     "optimizer": nn.Adam(),
@@ -34,6 +35,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "symbol": SYMBOL,
     "nnc": MODULE,
     "nn": LAYERS,
+    "onnx": ONNX,
     "model": MODEL,
     "layer": LAYER,
     "optimizer": OPTIMIZER,

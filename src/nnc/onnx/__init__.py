@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from nnc.core.running.late_names import late_names
 from nnc.onnx import absence as absence
+from nnc.vocabulary.names import ONNX
 
 if TYPE_CHECKING:
     from nnc.onnx.exports import EXPORTS
@@ -40,7 +41,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    __getattr__ = late_names(__name__, _HOMES, globals())
+    __getattr__ = late_names(__name__, _HOMES, globals(), ONNX)
 
 __all__ = [
     "EXPORTS",

@@ -258,7 +258,7 @@ MODULE: Mapping[str, str] = {
     "autograd": "nnc.grad(f)(x)",
     "Input": "nnc.nn.Input(shape)",
     "Model": "nnc.nn.Model(layer, shape)",
-    "utils": "model.fit(x, y, batch_size), nnc.nn.data.Batches(data, batch_size)",
+    "utils": "from nnc.nn.data import DataLoader, TensorDataset; nnc.checkpoint(f)(x)",
     "functional": "nnc.relu, nnc.softmax …, and the losses of nnc.nn",
     "distributed": "leave it out: one process",
     "amp": "nnc.nn.Model(…, precision=nnc.bf16)",
@@ -371,4 +371,25 @@ MODULE: Mapping[str, str] = {
     "metal": 'nnc.device("vulkan")',
     "fast": "nnc.ops.layer_norm, nnc.ops.scaled_dot_product_attention …",
     "save_safetensors": "nnc.save(path, arrays)",
+}
+
+# Of `nnc.onnx`: names of onnx, onnxruntime and torch.onnx.
+ONNX: Mapping[str, str] = {
+    "export": "nnc.onnx.save(model, path)",
+    "dynamo_export": "nnc.onnx.save(model, path)",
+    "save_model": "nnc.onnx.save(model, path)",
+    "load_model": "nnc.onnx.load(path)",
+    "load_model_from_string": "nnc.onnx.load(data)",
+    "InferenceSession": 'nnc.onnx.load(path).run({"input": x})',
+    "SessionOptions": "options of nnc.onnx.load(path, …), NNC_THREADS",
+    "get_available_providers": "nnc.devices()",
+    "checker": "nnc.onnx.load(path), which checks what it reads",
+    "check_model": "nnc.onnx.load(path), which checks what it reads",
+    "shape_inference": "nnc.onnx.load(path), which infers shapes",
+    "infer_shapes": "nnc.onnx.load(path), which infers shapes",
+    "helper": "nnc.onnx.save(model, path)",
+    "numpy_helper": "nnc.onnx.load(path)",
+    "version_converter": "nnc.onnx.load(path) reads all versions",
+    "quantize_dynamic": 'nnc.onnx.load(path, quantize="dynamic")',
+    "quantization": 'nnc.onnx.load(path, quantize="dynamic")',
 }

@@ -68,7 +68,6 @@ ARGUMENTS: Mapping[str, str] = {
     "verbose": "leave it out: callbacks=[nn.ProgressBar()] shows how it goes",
     "class_weight": "loss=nn.FunctionLoss(lambda output, target: …), with the weights in it",
     "sample_weight": "loss=nn.FunctionLoss(lambda output, target: …), with the weights in it",
-    "validation_split": "validation_data=(x[:100], y[:100])",
     "from_logits": "leave it out: losses of classes take logits",
     "generator": "key=nnc.random.key(seed)",
     "stream": "leave it out",

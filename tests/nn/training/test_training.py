@@ -337,3 +337,22 @@ def test_figures_are_read_as_keras_has_them() -> None:
         score,
         model.evaluate(x, x[:, :1], metrics=["mean_absolute_error"]).metrics["mean_absolute_error"],
     )
+
+
+def test_a_validation_split_keeps_the_last_examples_back() -> None:
+    draw = np.random.default_rng(0)
+    x, y = draw.standard_normal((10, 3)).astype(np.float32), np.arange(10) % 2
+    split, given = (nn.Model(nn.Dense(2), (3,)) for _ in range(2))
+    kept = split.fit(x, y, 4, 2, validation_split=0.3)
+    wanted = given.fit(x[:7], y[:7], 4, 2, validation_data=(x[7:], y[7:]))
+    for name in ("loss", "val_loss", "val_score"):
+        assert kept[name] == wanted[name]
+    for options, match in (
+        ({"validation_split": 0.3, "validation_data": (x, y)}, "beside validation_data"),
+        ({"validation_split": 1.0}, "validation_split=1.0 of 10 examples; need an example to train on"),
+        ({"validation_split": 1.5}, "validation_split=1.5"),
+    ):
+        with pytest.raises(UsageError, match=match):
+            split.fit(x, y, 4, **options)
+    with pytest.raises(UsageError, match="without arrays"):
+        split.fit([(x, y)], validation_split=0.5)

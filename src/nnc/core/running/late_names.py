@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from nnc.vocabulary.answers import unknown_name
 
-def late_names(package: str, homes: Mapping[str, str], names: dict[str, object]) -> Callable[[str], object]:
-    """The `__getattr__` of `package`: each name from its module there, and then among the package's own `names`."""
+
+def late_names(
+    package: str, homes: Mapping[str, str], names: dict[str, object], forms: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
+    """The `__getattr__` of `package`: each name from its module there, and then among the package's own `names`.
+
+    `forms` are our forms for names of other projects.
+    """
 
     def found_late(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise unknown_name(f"module {package!r}", name, forms or {}, lambda: (*names, *homes), f"{package}.")
         value = names[name] = getattr(import_module(f"{package}.{homes[name]}"), name)
         return value
 

@@ -100,5 +100,6 @@ def _parameters(scope: Scope[T], x: T, shape: tuple[int, ...], affine: bool, bia
 
 def _last_axes(layer: str, x: T, count: int) -> tuple[int, ...]:
     if x.spec.rank <= count:
-        raise ShapeError(layer, got=str(x.spec), need=f"a batch and at least {count} more dimensions")
+        fix = f"nn.{layer}(): sizes are found" if x.spec.rank and count == x.shape[-1] else ""
+        raise ShapeError(layer, got=str(x.spec), need=f"a batch and at least {count} more dimensions", fix=fix)
     return tuple(range(x.spec.rank - count, x.spec.rank))

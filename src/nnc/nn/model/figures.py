@@ -20,3 +20,8 @@ class Evaluation:
     def __iter__(self) -> Iterator[float]:
         """`loss, score = model.evaluate(x, y)`, and behind them the metrics."""
         return iter((self.loss, self.score, *self.metrics.values()))
+
+    def of_validation(self) -> dict[str, float]:
+        """The same as `fit` names it in its rows."""
+        metrics = {f"val_{name}": value for name, value in self.metrics.items()}
+        return {"val_loss": self.loss, "val_score": self.score} | metrics

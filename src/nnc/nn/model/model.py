@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Positive, Size, checked, explained
+from nnc.arguments import Count, Positive, Probability, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, current_device, device_of
@@ -42,7 +42,7 @@ from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
 from nnc.nn.steps.sharding import ZeroStage
 from nnc.nn.steps.training_steps import commands_of, kinds_of, optimizers_of
-from nnc.nn.training.sources import Data, Validation, of_rank, source_of, together, tried_metrics, validation_of
+from nnc.nn.training.sources import Data, Validation, of_rank, parts_of, source_of, together, tried_metrics
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
 from nnc.parallel import Mesh
@@ -345,6 +345,7 @@ class Model(ModelUpdates, Answering):
         epochs: Size = 1,
         *,
         validation_data: Validation | None = None,
+        validation_split: Probability = 0.0,
         metrics: Iterable[str | Metric] = (),
         callbacks: Iterable[Callback | Listener] = (),
         accumulate: Count = 1,
@@ -361,7 +362,7 @@ class Model(ModelUpdates, Answering):
 
         After each epoch rows hold `loss` and `score` and, of `validation_data`, `val_loss` and `val_score`; `metrics`
         (`nnc.nn.metrics`) of both, of the first output, or those of `compile`. Each update is by the mean gradient of
-        `accumulate` batches.
+        `accumulate` batches. A `validation_split` keeps the last part of arrays back, to validate with.
 
         `callbacks` are told what happens, functions after each update. `stop` is asked after each update; when it says
         so, training ends there and can be taken up again from `batches.state()` with the same result as without the
@@ -369,18 +370,13 @@ class Model(ModelUpdates, Answering):
 
         `report` is a file for a page to look at: curves, the memory map of the step, and the time of its layers.
         """
+        data, targets, validation = parts_of(self._sizes, data, targets, validation_data, validation_split)
         seed = int(generator_for(self.seed, f"fit.{self.updates}").integers(2**31))
         source = of_rank(source_of(self._sizes, data, targets, batch_size, seed), self.options.ranks)
         figures = tried_metrics(metrics or self.metrics, self._sizes)
-        validation = validation_of(self._sizes, validation_data)
 
         def validate() -> dict[str, float]:
-            if validation is None:
-                return {}
-            evaluation = self.evaluate(*validation, metrics=figures)
-            return {"val_loss": evaluation.loss, "val_score": evaluation.score} | {
-                f"val_{name}": value for name, value in evaluation.metrics.items()
-            }
+            return {} if validation is None else self.evaluate(*validation, metrics=figures).of_validation()
 
         return Run(
             self,

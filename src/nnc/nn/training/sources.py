@@ -61,7 +61,30 @@ def together(ranks: RankGroup | None) -> Callable[[bool], bool]:
     return lambda asked: joined(ranks).any(asked=asked)
 
 
-def validation_of(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Values] | None:
+def parts_of(
+    sizes: OpenSizes, data: Data, targets: Values | None, validation: Validation | None, share: float
+) -> tuple[Data, Values | None, tuple[Values, Values] | None]:
+    """What to train on, its targets, and what to validate with: the last `share` of arrays where that is above 0."""
+    if not share:
+        return data, targets, _validation(sizes, validation)
+    if targets is None or validation is not None or isinstance(data, DataSet | Examples | BatchSource):
+        got = "validation_split beside validation_data" if validation is not None else "validation_split without arrays"
+        raise UsageError("fit", got=got, need="arrays of inputs and targets", fix="validation_data=(x, y) alone")
+    inputs = cast("Values", data)
+    examples = sizes.rules_for("fit", inputs)[0].checked_examples("fit", inputs, targets)
+    count = len(examples[0][0])
+    kept = int(count * (1.0 - share))
+    if not 0 < kept < count:
+        got = f"validation_split={share} of {count} examples"
+        raise DataError("fit", got=got, need="an example to train on, and one to validate with")
+    trained, held = (
+        [one_or_all(tuple(array[rows] for array in arrays)) for arrays in examples]
+        for rows in (slice(kept), slice(kept, None))
+    )
+    return trained[0], trained[1], (held[0], held[1])
+
+
+def _validation(sizes: OpenSizes, data: Validation | None) -> tuple[Values, Values] | None:
     """Inputs and targets."""
     if data is None:
         return None
