@@ -16,7 +16,7 @@ from tests.ops.eager import Array, Eager, check_gradients, gradients
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, C128, F16, F32, F64, I32, DType
 from nnc.core.values.spec import Shape
-from nnc.errors import NotDifferentiableError
+from nnc.errors import NotDifferentiableError, ShapeError
 from nnc.ops import broadcast_to, reduce_max, reduce_mean, reduce_min, reduce_sum, reshape
 from nnc.ops.convolutions.convolutions import convolution
 from nnc.ops.convolutions.pooling import MAX_POOL_GATHER, MAX_POOL_GRADIENT, average_pool, max_pool
@@ -55,7 +55,7 @@ from nnc.ops.operators import OPERATORS
 from nnc.ops.products.fourier import fft, ifft, irfft, rfft
 from nnc.ops.products.linear_algebra import solve
 from nnc.ops.products.products import gemm
-from nnc.ops.rules import GRADIENT, NotDifferentiable
+from nnc.ops.rules import GRADIENT, PATTERN, NotDifferentiable, Pattern
 
 # Inputs that say which window position was chosen: the result is constant in them where it is smooth.
 CHOOSING_INPUTS = {MAX_POOL_GRADIENT: (1, 2), MAX_POOL_GATHER: (1, 2)}
@@ -70,8 +70,8 @@ def differentiable(case: Case) -> bool:
     return case.smooth and F64 in case.dtypes and not isinstance(GRADIENT[case.op], NotDifferentiable)
 
 
-def check_case(case: Case) -> set[str]:
-    """Check a row on f64; the names of the operators that its gradients are made of."""
+def check_case(case: Case, *, turned: bool = False) -> set[str]:
+    """Check a row on f64; the names of the operators that its gradients are made of. With `turned` inputs are views."""
     arrays, specs = case.arrays(F64), case.specs(F64)
     free = [
         index
@@ -83,12 +83,11 @@ def check_case(case: Case) -> set[str]:
     def function(variables: Sequence[Eager]) -> Sequence[Eager]:
         inputs = list(fixed)
         for index, variable in zip(free, variables, strict=True):
-            inputs[index] = variable
+            inputs[index] = transpose(variable) if turned else variable
         return variables[0].apply(Command(case.op, case.attrs), inputs)
 
-    records = check_gradients(
-        function, [array for index, array in enumerate(arrays) if index in free and array is not None]
-    )
+    point = [array for index, array in enumerate(arrays) if index in free and array is not None]
+    records = check_gradients(function, [np.array(array.T, order="C") for array in point] if turned else point)
     return {record.command.op.name for record in records if record.command is not None}
 
 
@@ -96,6 +95,31 @@ def check_case(case: Case) -> set[str]:
 def test_gradients_of_orders_one_and_two(case: Case) -> None:
     emitted = check_case(case)
     assert emitted <= {op.name for op in OPERATORS}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if differentiable(case)], ids=str)
+def test_gradients_of_inputs_that_are_transposed_views(case: Case) -> None:
+    check_case(case, turned=True)
+
+
+def is_pointwise(case: Case) -> bool:
+    return PATTERN[case.op] <= Pattern.BROADCAST and bool(case.op.inputs)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if differentiable(case) and is_pointwise(case)], ids=str)
+def test_gradients_of_no_elements_have_the_shape_of_their_inputs(case: Case) -> None:
+    inputs = [
+        None if array is None else Eager(np.zeros((0, *array.shape[1:]) if array.ndim else (), array.dtype))
+        for array in case.arrays(F64)
+    ]
+    first = next(x for x in inputs if x is not None)
+    try:
+        results = first.apply(Command(case.op, case.attrs), inputs)
+    except ShapeError:
+        return  # attributes that name the sizes of this row
+    variables = [x for x in inputs if x is not None and x.spec.dtype is F64]
+    slopes = gradients(results, [Eager(np.ones_like(y.array)) for y in results], variables)
+    assert [slope.spec.shape for slope in slopes] == [x.spec.shape for x in variables]
 
 
 # Functions of complex numbers z and w, with the operators whose gradients are checked by them.
