@@ -1,4 +1,4 @@
-"""The page of a file's memory map in Chromium: bytes, nodes, seconds until it is drawn, requests, what the console says.
+"""The page of a file's memory map in Chromium: bytes, nodes, seconds until it is drawn, requests, lines of the console.
 
     python benchmarks/map_page.py FILE.onnx [--repeats N]
 
@@ -15,14 +15,17 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tests.browser import opened_browser
 
 import onnx
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
-def opened(browser: Any, place: Path) -> tuple[float, int, list[str]]:
+
+def opened(browser: Browser, place: Path) -> tuple[float, int, list[str]]:
     """Seconds until the page is loaded and a frame was drawn, how many requests it made, and what it said."""
     asked: list[str] = []
     said: list[str] = []
