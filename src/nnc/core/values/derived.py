@@ -79,8 +79,9 @@ class Step:
 class PreparedSteps:
     """Room for the steps of formulas as they are gone through; it is no field of the formulas."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_constants", "_rows")
     _rows: tuple[tuple[int, Callable[[Any, Any], Known], int, int, bool | None], ...]
+    _constants: list[Known]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Formulas(PreparedSteps):
             rows = self._rows
         except AttributeError:
             rows = self._prepare()
-        numbers: list[Known] = [*sizes, *[step.left for step in self.steps]]
+        numbers: list[Known] = [*sizes, *self._constants]
         for place, operation, left, right, expected in rows:
             if right == ALL:
                 numbers[place] = operation(numbers, None)
@@ -119,6 +120,8 @@ class Formulas(PreparedSteps):
             for place, step in enumerate(self.steps, self.sizes)
             if step.operation != CONSTANT
         )
+        # What is no constant is computed before it is read.
+        object.__setattr__(self, "_constants", [step.left for step in self.steps])
         object.__setattr__(self, "_rows", rows)
         return rows
 

@@ -253,7 +253,7 @@ def _renewing(value: Any) -> Callable[[Numbers], Any] | None:
         return operator.itemgetter(size.place)
     if kind is tuple or kind is list or kind is frozenset:
         return _renewing_all(kind, [*value])
-    assert not isinstance(value, Composite), "graphs are made anew by who knows them"
+    assert not _is_composite(cast(Hashable, kind)), "graphs are made anew by who knows them"
     names = fields_of(cast(Hashable, kind))
     parts = _renewing_all(tuple, [getattr(value, name) for name in names]) if names else None
     if parts is None:
