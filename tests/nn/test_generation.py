@@ -12,6 +12,7 @@ from nnc import nn
 from nnc.core.values.dtype import I32
 from nnc.errors import ArgumentError, DataError, NotFiniteError, UsageError
 from nnc.nn import Layer, Model, Scope, UpTo, generate, stream
+from nnc.nn.generation import CachedReader
 from nnc.nn.layers.embedding import broadcast_rows
 from nnc.nn.layers.layer import T
 from nnc.nn.zoo import GPT, LLaMA
@@ -294,3 +295,21 @@ def test_a_generation_gives_its_caches_back_when_it_ends_or_is_left() -> None:
     del left
     assert list(model._programs._spare) == [caches]
     assert caches.reach >= 4
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_long_prompts_are_read_in_parts(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = language_model(GPT(17, 600, 16, 2, 2), 600)
+    draw = np.random.default_rng(3)
+    # Ends in the first part, at borders of parts, just behind one, and in the last part.
+    prompts = [draw.integers(0, 17, length).tolist() for length in (3, 256, 257, 512, 520)]
+    tokens = model.freeze_generation(5) if frozen else model
+    scores = CachedReader(tokens, 5, 600).read(prompts)
+    continued = generate(tokens, prompts, 4)
+    # No step takes more memory than the statement says, which counts parts.
+    stated = tokens.memory(5, length=600) if frozen else model.memory(5, "generate", 600)
+    assert all(compiled.memory().arena <= stated.step.arena for compiled in tokens._programs.bound())
+    monkeypatch.setattr("nnc.nn.generation.MOST_STEPS", 600)
+    whole = CachedReader(tokens, 5, 600).read(prompts)
+    np.testing.assert_allclose(scores, whole, rtol=1e-4, atol=1e-5)
+    assert continued == generate(tokens, prompts, 4)

@@ -18,14 +18,11 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.language.shared_steps import SharedSteps
-from nnc.nn.generation import Scores, TokenModel, borrowed_caches
+from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches
+from nnc.nn.steps.padding import MOST_STEPS
 
-# So many tokens are read in a step: longer prompts take several, and need no larger arena.
-MOST_STEPS = 256
 # Tokens that are proposed and read at a time, with the one before them.
 AHEAD = 3
-# Of a prompt at least so many are read at once: with few or many others a token has the same bits.
-TOGETHER = 2
 TOKENS, FACT = "tokens", "nnc.kept_tokens"
 
 

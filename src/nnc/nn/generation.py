@@ -1,9 +1,9 @@
 """What a causal language model says next: tokens after prompts, each step on keys and values that are kept.
 
 A generation has caches of its own, with room for so many tokens in each row as may come to stand there, and runs two
-programs over them: one reads all prompts at once (shorter ones are filled up behind, where nothing looks), and one
-each token that follows. Sizes are powers of two, so that few programs serve all lengths and batches. Models whose
-layers cannot keep what they need read all tokens again at each step (`Model.cache_obstacle` says why).
+programs over them: one reads all prompts, 256 tokens at a time (shorter ones are filled up behind, where nothing
+looks), and one each token that follows. Sizes are powers of two, so that few programs serve all lengths and batches.
+Models whose layers cannot keep what they need read all tokens again at each step (`Model.cache_obstacle` says why).
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.model.model import Model
 from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.model_step import ModelStep
+from nnc.nn.steps.padding import MOST_STEPS
+
+# Of a prompt at least so many are read at once: with few or many others a token has the same bits.
+TOGETHER = 2
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]
 Scores: TypeAlias = NDArray[np.float64]
@@ -56,13 +60,30 @@ class CachedReader:
         self._ends = np.zeros(self._next.inputs[0].shape[0], np.int32)
 
     def read(self, rows: Sequence[Sequence[int]]) -> Scores:
-        step = self._model.generation_step(self._caches, max(map(len, rows)))
+        """Part by part: each row has its scores of the part that its end is in."""
+        lengths = np.array([len(row) for row in rows])
+        self._ends[: self._count] = lengths
+        most = int(lengths.max())
+        scores = self._read(rows, 0, min(MOST_STEPS, most))
+        for start in range(MOST_STEPS, most, MOST_STEPS):
+            part = self._read(rows, start, min(start + MOST_STEPS, most))
+            scores[lengths > start] = part[lengths > start]
+        return scores
+
+    def _read(self, rows: Sequence[Sequence[int]], start: int, stop: int) -> Scores:
+        """Scores behind the tokens [start, stop) of each row, or behind its last one of these.
+
+        A step that takes more reads earlier ones again, which changes nothing, and is filled up behind a row's end.
+        """
+        step = self._model.generation_step(self._caches, max(stop - start, min(TOGETHER, stop)))
         tokens = np.zeros(step.inputs[0].shape, np.int64)
+        steps = tokens.shape[1]
+        first = max(stop - steps, 0)
         for place, row in enumerate(rows):
-            tokens[place, : len(row)] = row
-            self._ends[place] = len(row)
-        positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
-        return self._run(step, tokens, positions, np.maximum(self._ends, 1) - 1)
+            part = row[first : first + steps]
+            tokens[place, : len(part)] = part
+        positions = np.broadcast_to(first + np.arange(steps), tokens.shape)
+        return self._run(step, tokens, positions, np.clip(self._ends - 1 - first, 0, steps - 1))
 
     def follow(self, tokens: Sequence[int]) -> Scores:
         column = np.zeros((len(self._ends), 1), np.int64)

@@ -17,6 +17,7 @@ from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.steps.open_sizes import OpenSizes
+from nnc.nn.steps.padding import MOST_STEPS
 from nnc.nn.steps.programs import ModelPrograms
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.symbolic import Symbol, compile
@@ -26,8 +27,6 @@ R = TypeVar("R")
 
 # What these make of weights depends on how many tokens a program reads.
 FOLDING = (Pass.BATCH_NORM, Pass.FROZEN_BATCH_NORM)
-# A prompt of so many tokens says, beside a single token, which values of weights are kept.
-USUAL_PROMPT = 256
 
 
 @explained
@@ -125,7 +124,7 @@ def freeze_generation(
     builder, freezing = replace(builder, options=options), Freezing(quantize)
     graphs = [
         frozen_generation(builder.begin(StepKind.GENERATE, options.precision), replace(usual, length=steps), freezing)
-        for steps in (1, min(usual.capacity, USUAL_PROMPT))
+        for steps in (1, min(usual.capacity, MOST_STEPS))
     ]
     blocks = _shared_blocks(graphs, options.backend)
     weights: dict[str, Tensor] = {}

@@ -20,7 +20,7 @@ from nnc.nn.steps.example_rules import ExampleRules
 from nnc.nn.steps.generation_steps import trace_generation
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import Values, each_of
-from nnc.nn.steps.padding import LARGE, SMALL, Built, obstacle, padded_size
+from nnc.nn.steps.padding import LARGE, MOST_STEPS, SMALL, Built, obstacle, padded_size
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import trace
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes, Templates
@@ -112,7 +112,7 @@ class OpenSizes:
             return self._uncached
 
     def generation_key(self, batch: int, length: int = 0, steps: int = 0, *, each: bool = False) -> StepKey:
-        """The program that reads `steps` tokens in each row, or as many as there is room for, which is for `length`.
+        """The program that reads `steps` tokens in each row, which has room for `length`; as many as any step without.
 
         One that scores `each` of them reads exactly so many.
         """
@@ -123,7 +123,7 @@ class OpenSizes:
         capacity = padded_size(length or most, most)
         rows = 1 << int(max(batch - 1, 0)).bit_length()
         if not each:
-            steps = padded_size(steps, capacity) if steps > 1 else steps or capacity
+            steps = padded_size(steps, capacity) if steps > 1 else steps or min(capacity, MOST_STEPS)
         held = self._builder().options.cache_type
         return StepKey(StepKind.GENERATE, rows, steps, outputs=each, capacity=capacity, cache=held)
 

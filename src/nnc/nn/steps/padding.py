@@ -20,6 +20,8 @@ from nnc.symbolic.records import ExecSymbol, TensorKey, TensorSymbol
 # Half of the programs that a model keeps: training that meets more sizes would make them again and again.
 EXACT = 16
 LEAST = 16
+# So many tokens of a prompt are read in a step: longer ones take several, and need no larger arena.
+MOST_STEPS = 256
 # Sizes of the two graphs: neither divides the other.
 SMALL, LARGE = 5, 7
 
