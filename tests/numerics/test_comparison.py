@@ -67,3 +67,14 @@ def test_element_types_together() -> None:
     for refused in (lambda: nnc.result_type(), lambda: nnc.result_type("u64", "i8")):
         with pytest.raises(DTypeError):
             refused()
+
+
+def test_the_size_along_an_axis_that_is_not_there() -> None:
+    assert nnc.size(nnc.ones((2, 3)), axis=-1) == 3
+    with pytest.raises(nnc.errors.AttributeValueError, match="size: got axes \\[2\\]"):
+        nnc.size(nnc.ones((2, 3)), axis=2)
+
+
+def test_bfloat16_has_limits() -> None:
+    assert nnc.finfo(nnc.bf16).eps == 2**-7
+    assert nnc.nan_to_num(nnc.tensor([nnc.nan, 1.0], dtype=nnc.bf16)).tolist() == [0.0, 1.0]

@@ -123,3 +123,18 @@ def test_softmax_along_any_axis() -> None:
     np.testing.assert_allclose(nnc.log_softmax(X, axis=0), np.log(nnc.softmax(X, 0)))
     np.testing.assert_allclose(nnc.logsumexp(X, axis=(0, 1)), np.log(np.exp(X).sum((0, 1))))
     assert nnc.softmax([1, 2], dim=0).shape == (2,)  # type: ignore[call-arg]
+
+
+def test_the_variance_of_complex_numbers_is_real_as_in_numpy() -> None:
+    z = np.array([[1 + 1j, 1 - 1j, 3.0], [2j, 0.5, -1.0]], np.complex64)
+    for ours, theirs in ((nnc.var, np.var), (nnc.std, np.std)):
+        result = ours(z, axis=1)
+        assert result.dtype is nnc.f32
+        np.testing.assert_allclose(result.numpy(), theirs(z, axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("q", ["x", [0.5, "x"], [1j]])
+def test_shares_are_real_numbers(q: object) -> None:
+    for function in (nnc.quantile, nnc.percentile):
+        with pytest.raises(nnc.errors.DTypeError):
+            function([1.0, 2.0], q)  # type: ignore[operator]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
 
+import ml_dtypes
 import numpy as np
 
 from nnc.classes import dataclass
@@ -76,7 +77,8 @@ def finfo(type: DType | ArrayOperand, /) -> FloatLimits:
     own = real_dtype(dtype) if dtype.kind == "complex" else dtype
     if not own.is_float:
         raise DTypeError("finfo", got=str(dtype), need="a floating-point type", fix="iinfo() is for integers")
-    info = np.finfo(own.numpy.name)
+    # NumPy's own knows no bfloat16.
+    info = ml_dtypes.finfo(own.numpy)
     numbers = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
     return FloatLimits(int(info.bits), *numbers, own)
 

@@ -8,6 +8,7 @@ is not recorded (constants, results under no_grad) is counted in `lent` alone.
 
 from __future__ import annotations
 
+from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.graph import DynamicGraph, default_graph
@@ -51,6 +52,7 @@ class AliveMemory:
         return "\n".join([head, *rows, *([f"  and {more} smaller ones"] if more else [])])
 
 
+@checked
 def memory(graph: DynamicGraph | None = None) -> AliveMemory:
     """What is alive on a dynamic graph, the default one where none is given."""
     chosen = default_graph() if graph is None else graph

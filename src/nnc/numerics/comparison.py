@@ -11,7 +11,7 @@ from nnc.core.values.dtype import AnyDType, DType, dtype_of
 from nnc.dynamic.arrays.promotion import continuous, joined
 from nnc.dynamic.tree import Tree, flatten
 from nnc.errors import DTypeError
-from nnc.numerics.conversion import AnyArray, Array, as_array, pair
+from nnc.numerics.conversion import AnyArray, Array, as_array, pair, place_of
 
 __all__ = [
     "allclose", "array_equal", "can_cast", "eval", "finfo", "iinfo", "isclose", "iscomplexobj", "isdtype",
@@ -108,7 +108,7 @@ def size(x: AnyArray, axis: int | None = None) -> int:
     2
     """
     array = as_array(x)
-    return array.size if axis is None else array.shape[axis]
+    return array.size if axis is None else array.shape[place_of("size", axis, array.ndim)]
 
 
 def finfo(dtype: AnyDType | Array) -> standard.FloatLimits:

@@ -22,7 +22,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import beside_number, promoted
 from nnc.dynamic.state import parameter_over
 from nnc.dynamic.variable import Variable
-from nnc.errors import AttributeValueError, UsageError
+from nnc.errors import AttributeValueError, DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.operand import Operand
@@ -95,6 +95,14 @@ def met(values: Iterable[AnyArray]) -> list[Array]:
 def place_of(subject: str, axis: int, rank: int) -> int:
     """The axis counted from the first."""
     return normalize_axes(subject, axis, rank)[0]
+
+
+def real_numbers(subject: str, value: AnyArray) -> np.ndarray:
+    """Numbers that are known already, in f64."""
+    values = value.numpy() if isinstance(value, Array) else np.asarray(value)
+    if dtype_of(values.dtype).kind == "complex":
+        raise DTypeError(subject, got="complex numbers", need="real ones")
+    return values.astype(np.float64)
 
 
 def chosen_dtype(dtype: AnyDType | None, otherwise: DType) -> DType:

@@ -14,7 +14,7 @@ from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, F64, I64, AnyDType
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of
+from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of, real_numbers
 from nnc.ops.movement.broadcast import normalize_axes
 
 __all__ = [
@@ -209,8 +209,7 @@ def percentile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "li
     Variable(f32[], constant)
     2.0
     """
-    shares = np.asarray(q.numpy() if isinstance(q, Array) else q, np.float64) / 100.0
-    return quantile(x, shares, axis, method, keepdims)
+    return quantile(x, real_numbers("quantile", q) / 100.0, axis, method, keepdims)
 
 
 def quantile(x: AnyArray, q: AnyArray, axis: Axes = None, method: Method = "linear", keepdims: bool = False) -> Array:
@@ -267,7 +266,7 @@ def _between(places: np.ndarray, method: Method) -> tuple[np.ndarray, np.ndarray
 
 
 def _shares(q: AnyArray) -> np.ndarray:
-    shares = np.asarray(q.numpy() if isinstance(q, Array) else q, np.float64)
+    shares = real_numbers("quantile", q)
     if not ((shares >= 0) & (shares <= 1)).all():
         raise AttributeValueError("quantile", got="a share outside its range", need="0 ≤ q ≤ 1")
     return shares

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
-from nnc.arguments import shown
+from nnc.arguments import checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import fill, opened, read_file
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
@@ -87,6 +87,7 @@ class OnnxFile:
         return self.weights.keep(tensor, array_of(tensor, self.folder)) if held is None else held
 
 
+@checked
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
     """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
     folder, nbytes = None, 0

@@ -623,6 +623,7 @@ def check_supported(file: OnnxFile) -> None:
         raise BackendError("onnx", got=got, need="operators of nnc.onnx.ROWS", fix="see docs/onnx.md")
 
 
+@checked
 def unsupported(file: OnnxFile) -> dict[str, list[str]]:
     """The operators of a file that have no row and no body, with the names of their nodes.
 

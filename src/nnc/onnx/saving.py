@@ -69,6 +69,7 @@ def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str]
         _write(Path(path), *_merged([source]), external=external)
 
 
+@checked
 def exported(model: OnnxModel, **sizes: int) -> ExportedGraph:
     """The graph of a file for fixed sizes, in our operators."""
     graph, inputs, tensors, results = model.graph(**sizes)

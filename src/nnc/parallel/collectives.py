@@ -218,6 +218,7 @@ def allreduce(x: T, operation: Reduction = "sum", group: RankGroup | None = None
     return apply(ALLREDUCE, ReductionAttrs(group or everyone(), operation), x)
 
 
+@checked
 def allreduce_all(operands: Sequence[T], operation: Reduction = "sum", group: RankGroup | None = None) -> tuple[T, ...]:
     """`allreduce` of several tensors in one trip."""
     if not operands:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from nnc.arguments import Count, checked
+from nnc.arguments import Count, checked, explained
 from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.parallel.communicator import Communicator, world
@@ -84,6 +84,7 @@ def joined(group: RankGroup) -> Communicator:
         return _JOINED[group]
 
 
+@explained
 def count_of_all(group: RankGroup | None, count: int) -> int:
     """How many things the ranks have together; ours alone without a group."""
     return count if group is None else int(joined(group).allreduce(np.array([count], np.int64))[0])

@@ -7,12 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
+from nnc.arguments import explained
 from nnc.errors import RanksError
 from nnc.parallel.communicator import Communicator
 
 R = TypeVar("R")
 
 
+@explained
 def all_or_none(ranks: Communicator, subject: str, work: Callable[[], R]) -> R:
     """What `work` gives, once all ranks have done theirs; where some fail, the others are told which (RanksError)."""
     failure: Exception | None = None

@@ -22,6 +22,7 @@ def lower_bound(problem: Problem) -> int:
     return sum(proven_bytes(problem, witness) for witness in witnesses(problem).values())
 
 
+@checked
 def proven_bytes(problem: Problem, witness: Witness) -> int:
     """What the witness proves: the sum of its blocks, or the highest end of a pinned one."""
     blocks = [problem.blocks[i] for i in witness.blocks]

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Positive, Probability, Rate, Size, checked
+from nnc.arguments import Count, Positive, Probability, Rate, Size, checked, explained
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import check_plain
 from nnc.core.precautions.replacement import reason_of
@@ -127,6 +127,7 @@ class Flip:
 
     probability: Probability = 0.5
 
+    @explained
     def __call__(self, image: Image, random: np.random.Generator) -> Image:
         return image[:, ::-1] if random.random() < self.probability else image
 
@@ -139,6 +140,7 @@ class Crop:
     padding: Size = 0
     size: tuple[Count, Count] | None = None
 
+    @explained
     def __call__(self, image: Image, random: np.random.Generator) -> Image:
         height, width = self.size or image.shape[:2]
         wide = np.pad(image, ((self.padding,) * 2, (self.padding,) * 2, (0, 0)))
@@ -158,6 +160,7 @@ class Brightness:
     brightness: Rate = 0.1
     contrast: Rate = 0.1
 
+    @explained
     def __call__(self, image: Image, random: np.random.Generator) -> Image:
         factor = np.float32(1 + random.uniform(-self.contrast, self.contrast))
         shift = np.float32(random.uniform(-self.brightness, self.brightness))
@@ -174,18 +177,21 @@ class Normalized:
     mean: float | tuple[float, ...] = 0.5
     deviation: Positive | tuple[Positive, ...] = 0.5
 
+    @explained
     def __call__(self, image: Image, random: np.random.Generator | None = None) -> Image:
         mean, deviation = (np.asarray(value).astype(np.float32) for value in (self.mean, self.deviation))
         result: Image = (image - mean) / deviation
         return result
 
 
+@checked
 class Augmentation:
     """Changes one after the other, each by the generator of the image: `map("image", Augmentation(…), random=True)`."""
 
     def __init__(self, *changes: Change) -> None:
         self.changes = changes
 
+    @explained
     def __call__(self, image: Image, random: np.random.Generator) -> Image:
         """The image after all of them."""
         for change in self.changes:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nnc.arguments import shown
+from nnc.arguments import explained, shown
 from nnc.errors import ArgumentError
 from nnc.nn.state.layer_state import LayerState
 
 __all__ = ["ModuleDict", "ModuleList"]
 
 
+@explained
 class ModuleList(list[LayerState]):
     """A list of layers."""
 
@@ -22,6 +23,7 @@ class ModuleList(list[LayerState]):
         _check_layers("ModuleList", self)
 
 
+@explained
 class ModuleDict(dict[str, LayerState]):
     """Layers by name."""
 

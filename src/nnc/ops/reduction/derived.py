@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from nnc.core.values.dtype import I64
 from nnc.errors import AttributeValueError, ShapeError
+from nnc.ops.elementwise.complex_numbers import imaginary
 from nnc.ops.elementwise.pointwise import (
     abs,
     add,
@@ -22,6 +23,7 @@ from nnc.ops.elementwise.pointwise import (
     greater_equal,
     log,
     multiply,
+    real,
     sqrt,
     square,
     subtract,
@@ -60,11 +62,15 @@ def selu(x: T) -> T:
 
 
 def var(x: T, axes: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> T:
-    """y = sum over axes of (x - mean)² / (n - correction); a correction of 1 is Bessel's."""
+    """y = sum over axes of |x - mean|² / (n - correction), real; a correction of 1 is Bessel's."""
     chosen = normalize_axes("var", axes, x.spec.rank)
     count = math.prod(x.shape[axis] for axis in chosen) - correction
-    deviations = square(subtract(x, reduce_mean(x, chosen, keepdims=True)))
-    total = reduce_sum(deviations, chosen, keepdims=keepdims)
+    deviations = subtract(x, reduce_mean(x, chosen, keepdims=True))
+    if x.spec.dtype.kind == "complex":
+        squares = add(square(real(deviations)), square(imaginary(deviations)))
+    else:
+        squares = square(deviations)
+    total = reduce_sum(squares, chosen, keepdims=keepdims)
     return divide(total, scalar_like(total, max(count, 0.0)))
 
 
