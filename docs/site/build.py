@@ -1,4 +1,4 @@
-"""The documentation as a site: `python docs/site/build.py [FOLDER]`, by default `build/site`; warnings are errors.
+"""The documentation as a site: `python docs/site/build.py [FOLDER] [--unasked]`; warnings are errors.
 
 The guides, the records of decisions and the reference pages, which are made from docstrings, are laid out as in the
 checkout, so that links between them hold; links to source files stay text.
@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from behaviour import told
+from examples import introduced, shown
 from reference import PACKAGES, linked, page
 from sphinx.cmd.build import build_main
 
@@ -20,12 +22,13 @@ CHECKOUT = HERE.parents[1]
 DOCUMENTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
-def lay_out(source: Path) -> None:
-    """All that Sphinx reads."""
+def lay_out(source: Path, *, asked: bool = True) -> None:
+    """All that Sphinx reads; what functions answer to wrong arguments where they are `asked`, which takes a while."""
     for name in DOCUMENTS:
         _copy(CHECKOUT / name, source / name)
     for found in sorted((CHECKOUT / "docs").rglob("*")):
-        if found.is_file() and HERE not in found.parents and found.suffix in (".md", ".svg", ".png"):
+        made = (HERE, CHECKOUT / "docs" / "reference")
+        if found.is_file() and not {*made} & {*found.parents} and found.suffix in (".md", ".svg", ".png"):
             _copy(found, source / found.relative_to(CHECKOUT))
     shutil.copytree(HERE, source, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc", "__pycache__"))
     # The first page stands beside this file in the checkout, and at the root of the site.
@@ -35,7 +38,7 @@ def lay_out(source: Path) -> None:
     _write(source / "docs" / "design" / "index.md", _contents("Records of decisions", records))
     _write(source / "reference" / "index.md", _contents("Reference", PACKAGES))
     for name in PACKAGES:
-        _write(source / "reference" / f"{name}.md", page(name))
+        _write(source / "reference" / f"{name}.md", page(name, introduced(name), told if asked else shown))
 
 
 def _contents(title: str, names: tuple[str, ...] | list[str]) -> str:
@@ -64,12 +67,13 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, *, asked: bool = True) -> int:
     """Build the site into `folder`; Sphinx's exit code."""
     with TemporaryDirectory() as name:
-        lay_out(Path(name))
+        lay_out(Path(name), asked=asked)
         return int(build_main(["-W", "--keep-going", "-n", "-q", "-b", "html", name, str(folder)]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else CHECKOUT / "build" / "site"))
+    folders = [word for word in sys.argv[1:] if word != "--unasked"]
+    sys.exit(main(Path(folders[0]) if folders else CHECKOUT / "build" / "site", asked="--unasked" not in sys.argv))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -18,7 +18,7 @@ from types import ModuleType
 PACKAGES = (
     "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.zoo", "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
-    "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export",
+    "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export", "nnc.parallel",
     "nnc.sklearn", "nnc.planning", "nnc.graph", "nnc.errors",
 )  # fmt: skip
 # `re` takes them for its own where they stand.
@@ -37,12 +37,12 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name in listed if not name.startswith("_") and not inspect.ismodule(getattr(module, name)))
 
 
-def page(name: str) -> str:
-    """The page of a package."""
+def page(name: str, introduction: str = "", more: Callable[[str, str], Iterable[str]] = lambda package, member: ()) -> str:
+    """The page of a package with an `introduction` to its examples; `more(package, member)` are the lines behind what the docstring of a member says."""
     module = import_module(name)
-    lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
+    lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), "", introduction]
     for member in public_names(module):
-        lines += _entry(name, member, getattr(module, member))
+        lines += _entry(name, member, getattr(module, member), more)
     return linked("\n".join(lines) + "\n", name)
 
 
@@ -65,8 +65,8 @@ def _anchor(full: str) -> str:
     """Anchors do not tell capitals: `VARIADIC`, `Variadic` and `variadic` would be one, `DataSet` and `Dataset` too."""
     package, _, name = full.rpartition(".")
     capitals = sum(map(str.isupper, name))
-    kind = "constant" if name.isupper() else "name" if name[0].islower() else "types" if capitals > 1 else "type"
-    return f"{package}.{kind}.{name}"
+    kind = "constant" if name.isupper() else "name" if name[0].islower() else "types" if capitals == 2 else "type"
+    return f"{package}.{kind}{capitals if capitals > 2 and not name.isupper() else ''}.{name}"
 
 
 def linked(text: str, package: str = "nnc") -> str:
@@ -86,25 +86,39 @@ def linked(text: str, package: str = "nnc") -> str:
     return "".join(part if at % 2 else re.sub(r"(?<!`)`([^`\n]+)`(?!`)", link, part) for at, part in enumerate(parts))
 
 
-def _entry(package: str, name: str, value: object) -> Iterator[str]:
+def other_name(module: ModuleType, name: str) -> str:
+    """The name that a function, class or element type has itself, where the module has it by that too; empty else."""
+    value = getattr(module, name)
+    own = str(getattr(value, "__name__", getattr(value, "name", name)))
+    return own if own != name and vars(module).get(own, getattr(module, own, None)) is value else ""
+
+
+def _entry(
+    package: str, name: str, value: object, more: Callable[[str, str], Iterable[str]]
+) -> Iterator[str]:
     yield f"({_anchor(f'{package}.{name}')})="
-    yield f"## {_plain(name)}"
+    yield f"## {plain(name)}"
     yield ""
     first = next(one for one in PACKAGES if getattr(import_module(one), name, None) is value)
     if first != package and name in public_names(import_module(first)):
         yield from (f"`{first}.{name}`.", "")
         return
+    if own := other_name(import_module(package), name):
+        yield from (f"Another name of `{package}.{own}`.", "")
+        return
     if callable(value):
         yield from ("```text", _signature(name, value), "```", "")
-    own = inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
-    yield markdown(own or f"A {type(value).__name__}: `{_without_addresses(str(value))[:200]}`.")
+    described = inspect.isclass(value) or inspect.isroutine(value) or "__doc__" in getattr(value, "__dict__", {})
+    text = inspect.getdoc(value) if described else None
+    yield markdown(text or f"A {type(value).__name__}: `{_without_addresses(str(value))[:200]}`.")
     yield ""
+    yield from more(package, name)
     if inspect.isclass(value):
         for method, function in vars(value).items():
             inner = function.fget if isinstance(function, property) else getattr(function, "__func__", function)
             if not method.startswith("_") and inspect.isfunction(inner) and inspect.getdoc(inner):
                 kind = "" if isinstance(function, property) else _signature(method, inner)
-                yield f"**{_plain(method)}** {f'`{kind}`' if kind else ''}"
+                yield f"**{plain(method)}** {f'`{kind}`' if kind else ''}"
                 yield ""
                 yield markdown(inspect.getdoc(inner) or "")
                 yield ""
@@ -140,8 +154,9 @@ def markdown(text: str) -> str:
 
 def _escaped(line: str) -> str:
     parts = re.split(r"(`[^`]*`)", line)
-    return "".join(part if part.startswith("`") else _plain(part) for part in parts)
+    return "".join(part if part.startswith("`") else plain(part) for part in parts)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Text in which nothing is Markdown's own."""
     return _SPECIAL.sub(r"\\\1", text)
