@@ -16,12 +16,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.arguments import Count, Seed, Size, checked
+from nnc.arguments import Count, Seed, Size, checked, shown
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.variable import Variable
-from nnc.errors import DataError
+from nnc.errors import ArgumentError, DataError
 
 Item = TypeVar("Item", covariant=True)
 Collate = Callable[[list[Any]], Any]
@@ -77,7 +77,10 @@ class Subset(Dataset[Item]):
     """The examples at these positions of another data set."""
 
     def __init__(self, dataset: SizedExamples[Item], indices: Sequence[int]) -> None:
-        self.dataset, self.indices = dataset, [int(index) for index in indices]
+        try:
+            self.dataset, self.indices = dataset, [int(index) for index in indices]
+        except (TypeError, ValueError):
+            raise ArgumentError("Subset", got=shown(indices), need="integers") from None
 
     def __len__(self) -> int:
         return len(self.indices)
