@@ -22,9 +22,9 @@ from importlib import import_module
 from io import StringIO
 
 import numpy as np
-from examples import rows, said, setup, shown, sources
 
 import nnc
+from examples import rows, said, setup, shown, sources
 
 # What stands in the place of an argument, by what it is.
 _WRONG = {
@@ -102,7 +102,9 @@ class Example:
         innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
         return innermost.f_code.co_name == "<lambda>" and innermost.f_code.co_filename == self.name
 
-    def _answer(self, whole: ast.Call, holder: list[ast.expr] | ast.keyword, key: int | str, wrong: str) -> Refusal | None:
+    def _answer(
+        self, whole: ast.Call, holder: list[ast.expr] | ast.keyword, key: int | str, wrong: str
+    ) -> Refusal | None:
         kept = holder[key] if isinstance(holder, list) else holder.value  # type: ignore[index]
         _put(holder, key, ast.parse(wrong, mode="eval").body)
         try:
@@ -189,7 +191,9 @@ def kinds(example: Example) -> list[tuple[str, str]]:
     for name in _TYPES if arrays else ():
         kept = [holder[key] if isinstance(holder, list) else holder.value for holder, key in arrays]  # type: ignore[index]
         for (holder, key), value in zip(arrays, kept, strict=True):
-            cast = f"nnc.asarray({ast.unparse(value)}).astype(nnc.{'bool_' if name == 'bool' else _LONG.get(name, name)})"
+            cast = (
+                f"nnc.asarray({ast.unparse(value)}).astype(nnc.{'bool_' if name == 'bool' else _LONG.get(name, name)})"
+            )
             _put(holder, key, ast.parse(cast, mode="eval").body)
         try:
             answers.append((name, _specs(example.value_of(ast.fix_missing_locations(calls[-1])))))
@@ -256,4 +260,3 @@ def _inputs(example: Example) -> str:
 
 def _quoted(error: Exception) -> str:
     return said(error).replace("`", "'")
-

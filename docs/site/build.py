@@ -13,9 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from behaviour import told
-from examples import introduced, shown
 from reference import PACKAGES, linked, page
 from sphinx.cmd.build import build_main
+
+from examples import introduced, shown
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[1]

@@ -12,15 +12,15 @@ import ast
 import inspect
 import re
 import sys
-from os import chdir
-from tempfile import mkdtemp
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from doctest import DocTestParser
 from functools import cache
 from importlib import import_module
 from io import StringIO
+from os import chdir
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 from pages import fits
@@ -50,7 +50,9 @@ def setup(package: str) -> str:
 def rows(package: str) -> dict[str, tuple[str, str]]:
     """By name, the source of its row's example and what it shows."""
     unescaped = {row["name"]: (row["source"], row["shown"] or "") for row in ROW.finditer(table(package))}
-    return {name: (source.replace("\\|", "|"), shown.replace("\\|", "|")) for name, (source, shown) in unescaped.items()}
+    return {
+        name: (source.replace("\\|", "|"), shown.replace("\\|", "|")) for name, (source, shown) in unescaped.items()
+    }
 
 
 def sources(package: str, name: str) -> str:
@@ -128,7 +130,11 @@ def shown(package: str, name: str) -> Iterator[str]:
 
 def lacking(package: str) -> list[str]:
     """The public names of a package that have no example."""
-    return [name for name in own_names(package) if not re.search(rf"\b{name}\b", f"{sources(package, name)} {rows(package).get(name, ('', ''))[1]}")]
+    return [
+        name
+        for name in own_names(package)
+        if not re.search(rf"\b{name}\b", f"{sources(package, name)} {rows(package).get(name, ('', ''))[1]}")
+    ]
 
 
 def own_names(package: str) -> list[str]:

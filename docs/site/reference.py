@@ -37,8 +37,10 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name in listed if not name.startswith("_") and not inspect.ismodule(getattr(module, name)))
 
 
-def page(name: str, introduction: str = "", more: Callable[[str, str], Iterable[str]] = lambda package, member: ()) -> str:
-    """The page of a package with an `introduction` to its examples; `more(package, member)` are the lines behind what the docstring of a member says."""
+def page(
+    name: str, introduction: str = "", more: Callable[[str, str], Iterable[str]] = lambda package, member: ()
+) -> str:
+    """The page of a package; an `introduction` to its examples, and `more(package, member)` behind each docstring."""
     module = import_module(name)
     lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), "", introduction]
     for member in public_names(module):
@@ -93,9 +95,7 @@ def other_name(module: ModuleType, name: str) -> str:
     return own if own != name and vars(module).get(own, getattr(module, own, None)) is value else ""
 
 
-def _entry(
-    package: str, name: str, value: object, more: Callable[[str, str], Iterable[str]]
-) -> Iterator[str]:
+def _entry(package: str, name: str, value: object, more: Callable[[str, str], Iterable[str]]) -> Iterator[str]:
     yield f"({_anchor(f'{package}.{name}')})="
     yield f"## {plain(name)}"
     yield ""
