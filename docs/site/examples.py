@@ -1,6 +1,6 @@
 """Examples of public names, all run: `python docs/site/examples.py [PACKAGE …]` writes what those of the tables show.
 
-The docstring of a name has one as a doctest, or `docs/reference/PACKAGE.md` has a row `| name | example | shows |` where
+The docstring of a name has one as a doctest, or `docs/reference/PACKAGE.md` a row `| name | example | shows |` where
 a docstring would only be repeated: rows of operators, records, whole families. What rows share stands in a `python`
 block before the table. What an example shows is its output and the value of its last line, on one line, cut where it is
 long; `…` stands for anything, and an error is shown where the row says `XError`.

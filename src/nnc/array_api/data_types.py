@@ -78,7 +78,7 @@ def finfo(type: DType | ArrayOperand, /) -> FloatLimits:
     if not own.is_float:
         raise DTypeError("finfo", got=str(dtype), need="a floating-point type", fix="iinfo() is for integers")
     # NumPy's own knows no bfloat16.
-    info = ml_dtypes.finfo(own.numpy)
+    info = ml_dtypes.finfo(own.numpy)  # type: ignore[no-untyped-call]  # ml_dtypes ships no stubs
     numbers = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
     return FloatLimits(int(info.bits), *numbers, own)
 
