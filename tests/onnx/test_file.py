@@ -126,6 +126,13 @@ def no_text() -> bytes:
     return data.replace(b"yyyy", b"\xff\xfe\xc0y")
 
 
+def no_text_behind_data() -> bytes:
+    """An output whose name is no UTF-8, in the part behind a size of the data."""
+    nodes = [node("NonZero", "x", "n"), node("Neg", "x", "yyyy")]
+    data = model(nodes, {"x": [1]}, ["n", "yyyy"]).SerializeToString()
+    return data.replace(b"yyyy", b"\xff\xfe\xc0y")
+
+
 def stacked() -> onnx.ModelProto:
     """A loop that stacks 2^24 rows of its state."""
     made = endless()
@@ -140,6 +147,7 @@ HOSTILE: dict[str, Make] = {
     "a constant that doubles by joining": lambda: doubling("Concat"),
     "a constant that doubles by tiling": lambda: doubling("Tile"),
     "names that are no text": no_text,
+    "names that are no text behind a size of the data": no_text_behind_data,
     "a loop of 2^40 iterations": stacked,
     "a range of 2^40": lambda: wide("Range", b=np.float32(1 << 40), c=np.float32(1)),
     "a constant of 2^50 zeros": lambda: model(

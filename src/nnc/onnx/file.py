@@ -119,6 +119,8 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
             need=f"{OLDEST_OPSET}..{newest}",
             fix="convert it with onnx.version_converter, or install a newer onnx",
         )
+    if not all(isinstance(value.name, str) for value in (*model.graph.input, *model.graph.output)):
+        raise FormatError("onnx", got="an input or output whose name is no UTF-8", need="names in UTF-8")
     for value in model.graph.input:
         sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if any(size < OPEN for size in sizes):

@@ -242,11 +242,16 @@ def whole(value: float) -> int:
     return value if isinstance(value, int) else int(value)
 
 
-def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
-    """A node of the file; FormatError for attributes of unknown kinds."""
+def check_names(node: onnx.NodeProto) -> None:
+    """FormatError for a node with names that are no UTF-8, which are bytes where they are read."""
     words = (node.op_type, node.domain, node.name, *node.input, *node.output)
     if not all(isinstance(word, str) for word in words):
         raise FormatError("onnx", got="a node with text that is no UTF-8", need="names in UTF-8")
+
+
+def decode(node: onnx.NodeProto, opsets: Mapping[str, int]) -> OnnxNode:
+    """A node of the file; FormatError for attributes of unknown kinds."""
+    check_names(node)
     domain = "" if node.domain == "ai.onnx" else node.domain
     if len(node.input) + len(node.output) > MOST_OPERANDS:
         got = f"{len(node.input):,} inputs and {len(node.output):,} outputs"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 from nnc.onnx.file import GraphPart
+from nnc.onnx.node import check_names
 from nnc.onnx.node_order import ordered, reads
 
 Graph = onnx.GraphProto | GraphPart
@@ -47,6 +48,8 @@ def split(graph: Graph, place: int, *, whole: bool) -> tuple[GraphPart, GraphPar
 
     What is made of constants alone is in each part that needs it, so that only data goes from part to part.
     """
+    for node in graph.node:
+        check_names(node)
     nodes = ordered(graph.node)
     fixed = {value.name for value in graph.initializer}
     constant = list[onnx.NodeProto]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -42,10 +42,19 @@ def positions(kernel: Shape, window: Window, sizes: Shape) -> Iterator[Index]:
         yield (slice(None), *spatial, slice(None))
 
 
+def _steps(strides: Sequence[int], factors: Sequence[int], sizes: Shape) -> list[int]:
+    """Bytes from place to place; along an axis of one place there is no step, however far it would be."""
+    return [0 if size < 2 else step * factor for step, factor, size in zip(strides, factors, sizes, strict=True)]
+
+
 def windows(padded: Array, kernel: Shape, window: Window, sizes: Shape) -> Array:
     """The view [n, o…, k…, c] of padded[n, o · stride + k · dilation, c]; read only, for its elements repeat."""
     batch, *spatial, channel = padded.strides
-    moves = (step * stride for step, stride in zip(spatial, window.strides, strict=True))
-    spreads = (step * dilation for step, dilation in zip(spatial, window.dilations, strict=True))
+    moves = [
+        0 if size < 2 else step * stride for step, stride, size in zip(spatial, window.strides, sizes, strict=True)
+    ]
+    spreads = [
+        0 if k < 2 else step * dilation for step, dilation, k in zip(spatial, window.dilations, kernel, strict=True)
+    ]
     shape = (padded.shape[0], *sizes, *kernel, padded.shape[-1])
     return np.lib.stride_tricks.as_strided(padded, shape, (batch, *moves, *spreads, channel), writeable=False)
