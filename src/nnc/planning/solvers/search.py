@@ -28,10 +28,11 @@ from nnc.planning.solvers.skyline import rank, skyline
 # 46 dense problems each key alone solves 16 to 20 within 2,000 nodes, all of them 28.
 ORDERS = (("TAW", True), ("TWA", True), ("TZ", True), ("WAT", True), ("TAW", False), ("TWA", False), ("WAT", False))
 ROTATIONS = 24
-# Per two blocks, in a search of the first rotation: one that goes right has 1.05 to 1.9 a block. Of 30 planted problems
-# 18 are solved in 150,000 nodes with 2, 6 and 20, of 16 all of 11 in 60,000 with 3, 4 and 6; a training step of 1,256
-# blocks (tests/planning/data) takes 27,000 to 57,000 nodes with 3, and two of four seeds none of 53,000 with 6.
+# Per block, in a search of the first rotation: one that goes right has 1.05 to 1.9 a block. Of many blocks it is half
+# of that: a training step of 1,256 (tests/planning/data) takes 27,000 to 57,000 nodes so, and two of four seeds none of
+# 53,000 otherwise. Of 30 planted problems, which are smaller, 18 are solved in 150,000 nodes with 1, 3 and 10.
 NODES = 3
+MANY = 1000
 # Percent by which keys are off, at most, after the first rotation: 18 of these 30 with 15 and 30, 17 with 60. Without
 # noise, and 12,000 nodes, 24 of the 46 above are solved, with noise 29.
 NOISE = 30
@@ -79,7 +80,7 @@ def search(instance: Instance, effort: Effort) -> Solution:
     tree = make_tree(instance, effort)
     draw = Random(effort.seed)
     rungs, learns = cycle((1, 2, 3)), cycle((False, True))
-    limit = NODES * instance.count // 2
+    limit = NODES * instance.count // (2 if instance.count > MANY else 1)
     for rotation in range(ROTATIONS):
         grow = compiled(branch_and_bound.grow) if rotation or instance.count > SMALL else None
         for keys, in_steps in ORDERS:
