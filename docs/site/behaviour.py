@@ -22,9 +22,9 @@ from importlib import import_module
 from io import StringIO
 
 import numpy as np
+from reference_examples import rows, said, setup, shown, sources
 
 import nnc
-from examples import rows, said, setup, shown, sources
 
 # What stands in the place of an argument, by what it is.
 _WRONG = {

@@ -14,9 +14,8 @@ from tempfile import TemporaryDirectory
 
 from behaviour import told
 from reference import PACKAGES, linked, page
+from reference_examples import introduced, shown
 from sphinx.cmd.build import build_main
-
-from examples import introduced, shown
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[1]

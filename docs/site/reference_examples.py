@@ -1,4 +1,4 @@
-"""Examples of public names, all run: `python docs/site/examples.py [PACKAGE …]` writes what those of the tables show.
+"""Examples of public names, all run: `python docs/site/reference_examples.py [PACKAGE …]` writes what tables show.
 
 The docstring of a name has one as a doctest, or `docs/reference/PACKAGE.md` a row `| name | example | shows |` where
 a docstring would only be repeated: rows of operators, records, whole families. What rows share stands in a `python`

@@ -13,7 +13,13 @@ from nnc.core.running.dispatch import DISPATCHER
 from nnc.dynamic import DynamicGraph
 
 ROOT = Path(__file__).parents[2]
-GUIDES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "```python" in page.read_text(encoding="utf-8")]
+# Examples of the reference are run one by one, by test_reference.py.
+REFERENCE = ROOT / "docs" / "reference"
+GUIDES = [
+    page
+    for page in sorted((ROOT / "docs").rglob("*.md"))
+    if "```python" in page.read_text(encoding="utf-8") and page.parent != REFERENCE
+]
 
 
 def made(name: str) -> ModuleType:

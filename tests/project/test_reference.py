@@ -16,14 +16,14 @@ from nnc.dynamic import DynamicGraph
 from nnc.graph import default_registry
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "site"))
-EXAMPLES, BEHAVIOUR, REFERENCE, PAGES = map(import_module, ("examples", "behaviour", "reference", "pages"))
+EXAMPLES, BEHAVIOUR, REFERENCE, PAGES = map(import_module, ("reference_examples", "behaviour", "reference", "pages"))
 sys.path.pop(0)
 # Of the inside of the compiler and of language files: told by what tutorials run, without an example of each name.
 TOLD_ELSEWHERE = {
     "nnc.concrete", "nnc.graph", "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.symbolic",
     "nnc.symbolic.passes", "nnc.symbolic.text",
 }  # fmt: skip
-MEND = "python docs/site/examples.py {} writes what examples show now"
+MEND = "python docs/site/reference_examples.py {} writes what examples show now"
 
 
 @pytest.fixture(autouse=True)
