@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from nnc.arguments import checked
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.running.dispatch import Specs
 from nnc.core.values.command import AnyCommand
@@ -38,6 +39,7 @@ def specs_of(places: Iterable[Place | None]) -> Specs:
     return tuple(None if place is None else place.spec for place in places)
 
 
+@checked
 def check_outputs(command: AnyCommand, inputs: Specs, outputs: Specs) -> None:
     """The outputs must be what the command makes of these inputs."""
     wanted, got = infer(command.op, command.attrs, inputs), outputs

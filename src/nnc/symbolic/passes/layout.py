@@ -52,6 +52,7 @@ CONVERSIONS = (TRANSPOSE, CONVERT_LAYOUT)
 WINDOWED = (CONVOLUTION, AVERAGE_POOL, MAX_POOL)
 
 
+@checked
 def has_channels_first(graph: SymbolicGraph) -> bool:
     """Whether channels go from the second axis to the last in front of a convolution or a pool."""
     return any(
