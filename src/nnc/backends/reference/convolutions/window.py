@@ -50,11 +50,6 @@ def _steps(strides: Sequence[int], factors: Sequence[int], sizes: Shape) -> list
 def windows(padded: Array, kernel: Shape, window: Window, sizes: Shape) -> Array:
     """The view [n, o…, k…, c] of padded[n, o · stride + k · dilation, c]; read only, for its elements repeat."""
     batch, *spatial, channel = padded.strides
-    moves = [
-        0 if size < 2 else step * stride for step, stride, size in zip(spatial, window.strides, sizes, strict=True)
-    ]
-    spreads = [
-        0 if k < 2 else step * dilation for step, dilation, k in zip(spatial, window.dilations, kernel, strict=True)
-    ]
+    moves, spreads = _steps(spatial, window.strides, sizes), _steps(spatial, window.dilations, kernel)
     shape = (padded.shape[0], *sizes, *kernel, padded.shape[-1])
     return np.lib.stride_tricks.as_strided(padded, shape, (batch, *moves, *spreads, channel), writeable=False)
