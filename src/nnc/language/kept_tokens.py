@@ -18,7 +18,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.language.shared_steps import SharedSteps
-from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches
+from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches, read_part
 from nnc.nn.steps.padding import MOST_STEPS
 
 # Tokens that are proposed and read at a time, with the one before them.
@@ -115,18 +115,7 @@ class KeptTokens:
     def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
         if self._shared is not None and stop == start + 1:
             return self._shared.scores(self._row, tokens[start], start)[None]
-        step = self._model.generation_step(self._caches, stop - start)
-        rows, steps = step.inputs[0].shape
-        # A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is
-        # filled up behind, where nothing looks and the next tokens are written over it.
-        first = max(stop - steps, 0)
-        part = np.zeros((rows, steps), np.int64)
-        part[:, : stop - first] = tokens[first:stop]
-        positions = np.broadcast_to(first + np.arange(steps), (rows, steps))
-        ends = np.full(rows, stop - first - 1, np.int32)
-        self._caches.reach = max(self._caches.reach, first + steps)
-        (scores,) = self._model.between_updates("generate", partial(step.run, (part, positions, ends)))
-        return np.asarray(scores, np.float64)
+        return read_part(self._model, self._caches, [tokens], stop, stop - start)
 
     def scores_of_each(self, tokens: Sequence[int], count: int) -> NDArray[np.float64]:
         """Scores [count, vocabulary] behind each of the last `count` of these, all before which were read."""

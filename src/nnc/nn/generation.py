@@ -64,26 +64,12 @@ class CachedReader:
         lengths = np.array([len(row) for row in rows])
         self._ends[: self._count] = lengths
         most = int(lengths.max())
-        scores = self._read(rows, 0, min(MOST_STEPS, most))
-        for start in range(MOST_STEPS, most, MOST_STEPS):
-            part = self._read(rows, start, min(start + MOST_STEPS, most))
-            scores[lengths > start] = part[lengths > start]
+        scores = np.empty(0)
+        for start in range(0, most, MOST_STEPS):
+            stop = min(start + MOST_STEPS, most)
+            part = read_part(self._model, self._caches, rows, stop, max(stop - start, min(TOGETHER, stop)))
+            scores = np.where((lengths > start)[:, None], part, scores) if start else part
         return scores
-
-    def _read(self, rows: Sequence[Sequence[int]], start: int, stop: int) -> Scores:
-        """Scores behind the tokens [start, stop) of each row, or behind its last one of these.
-
-        A step that takes more reads earlier ones again, which changes nothing, and is filled up behind a row's end.
-        """
-        step = self._model.generation_step(self._caches, max(stop - start, min(TOGETHER, stop)))
-        tokens = np.zeros(step.inputs[0].shape, np.int64)
-        steps = tokens.shape[1]
-        first = max(stop - steps, 0)
-        for place, row in enumerate(rows):
-            part = row[first : first + steps]
-            tokens[place, : len(part)] = part
-        positions = np.broadcast_to(first + np.arange(steps), tokens.shape)
-        return self._run(step, tokens, positions, np.clip(self._ends - 1 - first, 0, steps - 1))
 
     def follow(self, tokens: Sequence[int]) -> Scores:
         column = np.zeros((len(self._ends), 1), np.int64)
@@ -105,9 +91,35 @@ class CachedReader:
         self._ends = self._ends[order]
 
     def _run(self, step: ModelStep, *values: NDArray[np.generic]) -> Scores:
-        self._caches.reach = max(self._caches.reach, int(values[1].max()) + 1)
-        (scores,) = self._model.between_updates("generate", partial(step.run, values))
-        return scores[: self._count].astype(np.float64)
+        return _scores(self._model, self._caches, step, values)[: self._count]
+
+
+def read_part(
+    model: TokenModel, caches: GenerationCaches, rows: Sequence[Sequence[int]], stop: int, count: int
+) -> Scores:
+    """Scores[rows, vocabulary] behind the last token in front of `stop` of each row, `count` of which are new.
+
+    A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is filled up
+    behind, where nothing looks and the next tokens are written over it.
+    """
+    step = model.generation_step(caches, count)
+    tokens = np.zeros(step.inputs[0].shape, np.int64)
+    first = max(stop - tokens.shape[1], 0)
+    ends = np.zeros(len(tokens), np.int32)
+    for place, row in enumerate(rows):
+        part = row[first:stop]
+        tokens[place, : len(part)] = part
+        ends[place] = max(len(part) - 1, 0)
+    positions = np.broadcast_to(first + np.arange(tokens.shape[1]), tokens.shape)
+    return _scores(model, caches, step, (tokens, positions, ends))[: len(rows)]
+
+
+def _scores(
+    model: TokenModel, caches: GenerationCaches, step: ModelStep, values: tuple[NDArray[np.generic], ...]
+) -> Scores:
+    caches.reach = max(caches.reach, int(values[1].max()) + 1)
+    (scores,) = model.between_updates("generate", partial(step.run, values))
+    return scores.astype(np.float64)
 
 
 def borrowed_caches(owner: object, model: TokenModel, batch: int, length: int) -> GenerationCaches:
