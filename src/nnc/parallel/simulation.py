@@ -31,6 +31,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, UsageError
 from nnc.graph import Op
 from nnc.ops.rules import Specs
+from nnc.ops.work import present
 from nnc.parallel.collectives import (
     ALL_GATHER,
     ALL_TO_ALL,
@@ -126,8 +127,8 @@ def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks:
         most = max(most, size)
         if size > 1:
             trades += _TRADES[command.op](inputs, outputs, size)
-    seconds = sum(wire.seconds(trade) for trade in trades)
-    return Simulation(ranks or most, computing, seconds, *_total(trades))
+    total = _total(trades)
+    return Simulation(ranks or most, computing, wire.seconds(total), total.messages, total.nbytes)
 
 
 @checked
@@ -140,18 +141,16 @@ def measure_wire(ranks: Communicator | None = None, rounds: Count = 15) -> Wire:
         raise UsageError("measure_wire", got="one rank", need=need, fix=fix)
     short, long = (_seconds_of_sum(ranks, nbytes, rounds) for nbytes in (SHORT_BYTES, LONG_BYTES))
     # Two equations: short = k₁ alpha + b₁ beta, long = k₂ alpha + b₂ beta.
-    (k1, b1), (k2, b2) = (_total(_sum_trades(nbytes, size)) for nbytes in (SHORT_BYTES, LONG_BYTES))
-    beta = max((long * k1 - short * k2) / (b2 * k1 - b1 * k2), 0.0)
-    return Wire(max((short - b1 * beta) / k1, 0.0), beta)
+    few, many = (_total(_sum_trades(nbytes, size)) for nbytes in (SHORT_BYTES, LONG_BYTES))
+    determinant = many.nbytes * few.messages - few.nbytes * many.messages
+    beta = max((long * few.messages - short * many.messages) / determinant, 0.0)
+    return Wire(max((short - few.nbytes * beta) / few.messages, 0.0), beta)
 
 
-def _total(trades: Iterable[Trade]) -> tuple[int, int]:
-    """Messages and bytes."""
-    messages = nbytes = 0
-    for trade in trades:
-        messages += trade.messages
-        nbytes += trade.nbytes
-    return messages, nbytes
+def _total(trades: Iterable[Trade]) -> Trade:
+    """Messages and bytes of all."""
+    held = list(trades)
+    return Trade(sum(trade.messages for trade in held), sum(trade.nbytes for trade in held))
 
 
 def _seconds_of_sum(ranks: Communicator, nbytes: int, rounds: int) -> float:
@@ -172,11 +171,8 @@ def _together(graph: SymbolicGraph) -> Iterator[Together]:
     for key in graph.execs.toposort():
         record = graph.execs[key]
         if record.command.op.registry is REGISTRY and record.command.op is not OWN_SHARD:
-            inputs, outputs = (
-                tuple([graph.tensors[tensor].spec for tensor in tensors if tensor is not None])
-                for tensors in (record.inputs, record.outputs)
-            )
-            yield record.command, inputs, outputs
+            inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
+            yield record.command, tuple(map(present, inputs)), tuple(map(present, outputs))
         for name, body in bodies_of(record.command):
             if any(True for _ in _together(body.graph)):
                 got, need = f"operations among ranks in the {name} of {record.command.op.name}", "them outside of loops"
