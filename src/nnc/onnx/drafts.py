@@ -53,9 +53,8 @@ class GraphDraft:
 
     `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
     sizes alone. All that it is bound to takes `nbytes`. Whoever holds the `importer` has the elements of the file as
-    arrays. A draft of a template knows more of its kernels where it is `sized`. Results of `before`
-    have the names `work`,
-    as far as somebody has asked.
+    arrays. A draft of a template knows more of its kernels where it is `sized`. Results of
+    `before` have the names `work`, as far as somebody has asked.
     """
 
     file: OnnxFile

@@ -46,9 +46,8 @@ class SearchBlocks:
 class SearchPlaces:
     """Of each block whether it is left, what is known of its place, where it was put and by which decision (`level`).
 
-    `why` has a row of words per block, the reasons for `least`. `bearer` is one that a block could rest
-    on when that was asked last, `NONE` for none. `raised` are blocks whose neighbours are to be looked at, up to
-    `raised_end`.
+    `why` has a row of words per block, the reasons for `least`. `bearer` is one that a block could rest on when that
+    was asked last, `NONE` for none. `raised` are blocks whose neighbours are to be looked at, up to `raised_end`.
     """
 
     left: Cells
