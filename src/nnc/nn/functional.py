@@ -30,8 +30,8 @@ from nnc.nn.modules.channels_first_windows import (
     Padding,
     Sizes,
     adaptive_average,
+    convolved,
     each,
-    for_kernels,
     window_over,
     with_channels_last,
 )
@@ -40,7 +40,6 @@ from nnc.numerics import relu as relu
 from nnc.numerics import sigmoid as sigmoid
 from nnc.numerics import softplus as softplus
 from nnc.numerics import tanh as tanh
-from nnc.ops import Window
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
@@ -194,16 +193,22 @@ def scaled_dot_product_attention(
     return dropout(n.softmax(scores, axis=-1), dropout_p, training=dropout_p > 0.0) @ v
 
 
-def _convolved(
-    name: str, rank: int, input: Values, weight: Values, bias: Values | None, window: Window, groups: int
+def _convolution(
+    name: str,
+    rank: int,
+    input: Values,
+    weight: Values,
+    bias: Values | None,
+    shape: tuple[Counts, Padding, Counts],
+    groups: int,
 ) -> ArrayOperand:
+    """By weight[out, in / groups, spatial…]; stride, padding and dilation are the `shape` of its window."""
     x, w = as_operand(input), as_operand(weight)
-    kernel = ops.transpose(w, (*range(2, rank + 2), 1, 0))
-    kernel = ops.reshape(kernel, (1, *kernel.shape)) if rank == 1 else kernel
-    shift = None if bias is None else as_operand(bias)
-    return with_channels_last(
-        name, x, rank, lambda last: ops.convolution(last, kernel, shift, window=for_kernels(window), groups=groups)
-    )
+    if w.spec.rank != rank + 2:
+        raise ShapeError(name, got=f"weight={w.spec}", need=f"[out, in / groups, {', '.join('kij'[:rank])}]")
+    kernel, shift = ops.transpose(w, (*range(2, rank + 2), 1, 0)), None if bias is None else as_operand(bias)
+    window = window_over(name, w.shape[2:], *shape)
+    return with_channels_last(name, x, rank, lambda last: convolved(last, kernel, shift, window, groups))
 
 
 @checked
@@ -217,8 +222,7 @@ def conv1d(
     groups: Count = 1,
 ) -> ArrayOperand:
     """`nn.Conv1d` with weight[out, in / groups, k]"""
-    window = window_over("conv1d", _kernel_of("conv1d", weight, 1), stride, padding, dilation)
-    return _convolved("conv1d", 1, input, weight, bias, window, groups)
+    return _convolution("conv1d", 1, input, weight, bias, (stride, padding, dilation), groups)
 
 
 @checked
@@ -232,15 +236,7 @@ def conv2d(
     groups: Count = 1,
 ) -> ArrayOperand:
     """`nn.Conv2d` with weight[out, in / groups, kh, kw]"""
-    window = window_over("conv2d", _kernel_of("conv2d", weight, 2), stride, padding, dilation)
-    return _convolved("conv2d", 2, input, weight, bias, window, groups)
-
-
-def _kernel_of(name: str, weight: Values, rank: int) -> tuple[int, ...]:
-    spec = as_operand(weight).spec
-    if spec.rank != rank + 2:
-        raise ShapeError(name, got=f"weight={spec}", need=f"[out, in / groups, {', '.join('kij'[:rank])}]")
-    return spec.shape[2:]
+    return _convolution("conv2d", 2, input, weight, bias, (stride, padding, dilation), groups)
 
 
 @checked

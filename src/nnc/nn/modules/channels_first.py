@@ -11,33 +11,29 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-import numpy as np
-
 from nnc.arguments import Count, Positive, Probability, checked
-from nnc.dynamic.transforms.randomness import next_counter
-from nnc.errors import ArgumentError, ArityError, ShapeError
+from nnc.core.values.spec import Layout
+from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.batch_norm import BatchNorm
-from nnc.nn.layers.initializers import ones, uniform, zeros
+from nnc.nn.layers.initializers import zeros
 from nnc.nn.layers.layer import Scope, T
 from nnc.nn.modules.channels_first_windows import (
     Counts,
     Padding,
     Sizes,
+    convolved,
     each,
-    for_kernels,
     window_over,
     with_channels_last,
 )
-from nnc.nn.modules.linear import empty_parameter
 from nnc.nn.modules.module import Module, Parameter
-from nnc.nn.state.generators import generator_for
+from nnc.nn.modules.starting_values import empty_parameter, only_input, start_uniform
 from nnc.ops import (
     Window,
-    convolution,
     convolution_transpose,
-    reshape,
     transpose,
 )
+from nnc.ops.movement.layout import layout_permutation
 
 __all__ = [
     "BatchNorm1d",
@@ -76,7 +72,8 @@ class _Convolution(Module):
         self.kernel_size = each(kind, "kernel_size", kernel_size, self.rank)
         self.stride, self.padding, self.dilation = stride, padding, dilation
         self._window()
-        self._fill(self._weight_shape(), math.prod(self.kernel_size) * (in_channels // groups), out_channels)
+        fan_in = math.prod(self.kernel_size) * (in_channels // groups)
+        start_uniform(self, self._weight_shape(), fan_in, out_channels, bias=bias)
 
     def _window(self) -> Window:
         return window_over(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation)
@@ -84,18 +81,9 @@ class _Convolution(Module):
     def _weight_shape(self) -> tuple[int, ...]:
         return (*self.kernel_size, self.in_channels // self.groups, self.out_channels)
 
-    def _fill(self, shape: tuple[int, ...], fan_in: int, filters: int) -> None:
-        """Uniform in ±1/√fan_in."""
-        seed, draw = int(next_counter()), uniform(-1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
-        for name, sizes in (("weight", shape), ("bias", (filters,))):
-            values = empty_parameter(type(self).__name__, sizes)
-            draw(generator_for(seed, name), values)
-            setattr(self, name, Parameter(values) if self.has_bias or name == "weight" else None)
-        self.own.called = True
-
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to the only input."""
-        x = _only(self, inputs)
+        x = only_input(self, inputs)
         return (with_channels_last(type(self).__name__, x, self.rank, lambda last: self._last(scope, last)),)
 
     def _parameters(self, scope: Scope[T], last: T) -> tuple[T, T | None]:
@@ -110,9 +98,7 @@ class _Convolution(Module):
 
     def _last(self, scope: Scope[T], last: T) -> T:
         weight, bias = self._parameters(scope, last)
-        if self.rank == 1:
-            weight = reshape(weight, (1, *weight.shape))
-        return convolution(last, weight, bias, window=for_kernels(self._window()), groups=self.groups)
+        return convolved(last, weight, bias, self._window(), self.groups)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size})"
@@ -200,10 +186,9 @@ class _BatchNorm(Module):
     def __init__(self, num_features: Count, eps: Positive = 1e-5, momentum: Probability = 0.1) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        kind = type(self).__name__
-        for name, fill in (("weight", ones), ("bias", zeros), ("running_mean", zeros), ("running_variance", ones)):
-            values = empty_parameter(kind, (num_features,))
-            fill(np.random.default_rng(0), values)
+        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_variance", 1.0)):
+            values = empty_parameter(self, (num_features,))
+            values[...] = value
             if name in ("weight", "bias"):
                 setattr(self, name, Parameter(values))
             else:
@@ -212,14 +197,14 @@ class _BatchNorm(Module):
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to the only input."""
-        x, kind = _only(self, inputs), type(self).__name__
+        x, kind = only_input(self, inputs), type(self).__name__
         if x.spec.rank not in self.ranks or x.shape[1] != self.num_features:
             need = f"{self.num_features} channels on axis 1 of {' or '.join(map(str, self.ranks))} axes"
             raise ShapeError(kind, got=str(x.spec), need=need, fix=f"nn.{kind}(channels)")
         norm = BatchNorm(1.0 - self.momentum, self.eps, unbiased=True)
-        places = range(2, x.spec.rank)
-        y = norm.build(scope, transpose(x, (0, *places, 1)))
-        return (transpose(y, (0, x.spec.rank - 1, *range(1, x.spec.rank - 1))),)
+        rank = x.spec.rank
+        y = norm.build(scope, transpose(x, layout_permutation(Layout.NHWC, rank)))
+        return (transpose(y, layout_permutation(Layout.NCHW, rank)),)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.num_features}, eps={self.eps}, momentum={self.momentum})"
@@ -259,9 +244,3 @@ class BatchNorm3d(_BatchNorm):
     """`BatchNorm2d` of x[batch, channels, depth, height, width]."""
 
     ranks = (5,)
-
-
-def _only(module: Module, inputs: tuple[T, ...]) -> T:
-    if len(inputs) != 1:
-        raise ArityError(type(module).__name__, got=f"{len(inputs)} inputs", need="one input")
-    return inputs[0]

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from nnc.arguments import Count, Size
+from nnc.core.values.spec import Layout
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.layer import T
-from nnc.ops import Window, reduce_mean, reshape, transpose
+from nnc.ops import Window, convolution, reduce_mean, reshape, transpose
+from nnc.ops.movement.layout import layout_permutation
 
 # One number for all spatial axes, or one for each.
 Counts: TypeAlias = Count | tuple[Count, ...]
@@ -52,13 +54,13 @@ def with_channels_last(subject: str, x: T, rank: int, compute: Callable[[T], T])
         axes = ", ".join(("depth", "height", "width")[-rank:])
         raise ShapeError(subject, got=str(x.spec), need=f"[batch, channels, {axes}], or one example of it")
     whole = x if x.spec.rank == rank + 2 else reshape(x, (1, *x.shape))
-    last = transpose(whole, (0, *range(2, rank + 2), 1))
+    last = transpose(whole, layout_permutation(Layout.NHWC, rank + 2))
     if rank == 1:
         y = compute(reshape(last, (last.shape[0], 1, *last.shape[1:])))
         y = reshape(y, (y.shape[0], *y.shape[2:]))
     else:
         y = compute(last)
-    first = transpose(y, (0, rank + 1, *range(1, rank + 1)))
+    first = transpose(y, layout_permutation(Layout.NCHW, rank + 2))
     return first if x.spec.rank == rank + 2 else reshape(first, first.shape[1:])
 
 
@@ -67,6 +69,12 @@ def for_kernels(window: Window) -> Window:
     if len(window.strides) > 1:
         return window
     return Window((1, *window.strides), ((0, 0), *window.padding), (1, *window.dilations))
+
+
+def convolved(last: T, weight: T, bias: T | None, window: Window, groups: int) -> T:
+    """The convolution of what `with_channels_last` gives with weight[spatial…, in / groups, out]."""
+    kernel = weight if len(window.strides) > 1 else reshape(weight, (1, *weight.shape))
+    return convolution(last, kernel, bias, window=for_kernels(window), groups=groups)
 
 
 def adaptive_average(subject: str, x: T, output_size: Counts, rank: int) -> T:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from nnc.core.values.spec import Layout
 from nnc.onnx.exporter import ExportCall, ExportRow, Written
 from nnc.ops.convolutions.window import Window
+from nnc.ops.movement.layout import layout_permutation
 
 
 def _pads(window: Window) -> list[int]:
@@ -16,12 +18,11 @@ def _moves(window: Window) -> dict[str, object]:
 
 def _first(call: ExportCall) -> str:
     """[n, c, i…] of [n, i…, c]"""
-    rank = call[0].spec.rank
-    return call.writer.transpose(call.name(0), (0, rank - 1, *range(1, rank - 1)))
+    return call.writer.transpose(call.name(0), layout_permutation(Layout.NCHW, call[0].spec.rank))
 
 
 def _last(call: ExportCall, name: str) -> str:
-    return call.writer.transpose(name, (0, *range(2, call[0].spec.rank), 1))
+    return call.writer.transpose(name, layout_permutation(Layout.NHWC, call[0].spec.rank))
 
 
 def _convolution(call: ExportCall) -> Written:

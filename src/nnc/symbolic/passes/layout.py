@@ -30,7 +30,7 @@ from nnc.ops.convolutions.convolutions import CONVOLUTION
 from nnc.ops.convolutions.pooling import AVERAGE_POOL, MAX_POOL
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.fill import FILL, FillAttrs
-from nnc.ops.movement.layout import CONVERT_LAYOUT, conversion, permutation_of
+from nnc.ops.movement.layout import CONVERT_LAYOUT, conversion, layout_permutation, permutation_of
 from nnc.ops.movement.movement import TRANSPOSE, transpose
 from nnc.ops.permutation import (
     PERMUTED,
@@ -57,7 +57,7 @@ def has_channels_first(graph: SymbolicGraph) -> bool:
     """Whether channels go from the second axis to the last in front of a convolution or a pool."""
     return any(
         record.command.op is TRANSPOSE
-        and record.command.attrs.permutation == (0, *range(2, len(record.command.attrs.permutation)), 1)
+        and record.command.attrs.permutation == layout_permutation(Layout.NHWC, len(record.command.attrs.permutation))
         and any(graph.execs[reader].command.op in WINDOWED for reader in graph.readers(record.outputs[0]))
         for _, record in graph.execs.items()
     )

@@ -9,20 +9,21 @@ import numpy as np
 
 from nnc import ops
 from nnc.core.values.dtype import F32
-from nnc.core.values.spec import Shape
+from nnc.core.values.spec import Layout, Shape
 from nnc.errors import ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 from nnc.ops.convolutions.window import Window, output_sizes
+from nnc.ops.movement.layout import layout_permutation
 
 
 def channels_last(x: Operand) -> Operand:
     """[n, i…, c] of [n, c, i…]"""
-    return ops.transpose(x, (0, *range(2, x.spec.rank), 1))
+    return ops.transpose(x, layout_permutation(Layout.NHWC, x.spec.rank))
 
 
 def channels_first(y: Operand) -> Operand:
     """[n, c, i…] of [n, i…, c]"""
-    return ops.transpose(y, (0, y.spec.rank - 1, *range(1, y.spec.rank - 1)))
+    return ops.transpose(y, layout_permutation(Layout.NCHW, y.spec.rank))
 
 
 def pads_of(call: NodeCall, rank: int) -> list[tuple[int, int]]:
