@@ -18,7 +18,6 @@ from contextvars import ContextVar
 from types import NoneType
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.classes import dataclass
@@ -36,6 +35,8 @@ from nnc.nn.state.layer_state import LayerState
 FORWARD = ("__call__", "call")
 # What stands in the arguments of a call as it is.
 STATIC = (str, bytes, bool, NoneType)
+# What may take the place of a tensor as it is.
+ASSIGNED = (ArrayOperand, LayerState, NoneType)
 
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
@@ -121,8 +122,9 @@ class Module(MultiLayer):
 
     def __setattr__(self, name: str, value: object) -> None:
         own = self.own
-        if name in own.statistics or name in own.variables:
-            value = eager.tensor(value) if isinstance(value, np.ndarray) else value
+        if (name in own.statistics or name in own.variables) and not isinstance(value, ASSIGNED):
+            # Numbers for a tensor that is there, or an error: what else it became would be lost in silence.
+            value = eager.tensor(value)  # type: ignore[arg-type]  # which looks at what it is given
         if name in own.statistics and isinstance(value, ArrayOperand):
             if not renewed_in_frame(self, name, value):
                 assign(own.statistics[name], value)
