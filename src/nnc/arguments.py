@@ -161,7 +161,7 @@ def explained_as(name: str) -> Callable[[D], D]:
 def _explain_methods(kind: Any, name: str) -> None:
     """Explain each public method that the class defines and that takes arguments, as one of the class `name`."""
     for own, value in tuple(vars(kind).items()):
-        if own.startswith("_") or value in _FREQUENT:
+        if own.startswith("_") or getattr(value, "__func__", value) in _FREQUENT:
             continue
         subject = f"{name or kind.__qualname__}.{own}"
         if isinstance(value, types.FunctionType) and _takes_arguments(value):

@@ -269,60 +269,75 @@ class DynamicGraph(Uncopied):
     @frequent
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
-        ready, outputs = self._compute(command, inputs)
-        oldest: int | None = None
-        for variable in inputs:
-            if variable is not None:
-                place = variable.place
-                if place is not None and (oldest is None or place.oldest < oldest):
-                    oldest = place.oldest
+        ready, tensors, oldest = self._looked_up(command, inputs)
+        outputs = self._run_ready(ready, tensors, inputs)
         if oldest is None or self._number in _UNRECORDED.get():
             if oldest is not None and self._number in _APART.get():
                 raise recorded_beside(command)
+            if len(outputs) == 1:
+                return (Variable(self, outputs[0], None),)
             return tuple([Variable(self, tensor, None) for tensor in outputs])
         node = self._node(ready, inputs, outputs, oldest)
         if len(outputs) == 1:
             return (self._recorded(outputs[0], node),)
         return tuple(map(self._recorded, outputs, outputs_of(node)))
 
-    def _compute(
+    def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Tensor, ...]:
+        """Run `command` now, without recording it."""
+        ready, tensors, _ = self._looked_up(command, inputs)
+        return self._run_ready(ready, tensors, inputs)
+
+    def _looked_up(
         self, command: AnyCommand, inputs: Sequence[Variable | None]
-    ) -> tuple[PreparedCommand, tuple[Tensor, ...]]:
-        """Run `command` now, whether or not it is recorded."""
+    ) -> tuple[PreparedCommand, list[Tensor | None], int | None]:
+        """The command on these operands' specs, their tensors, and the number of the oldest node that leads to one."""
         tensors: list[Tensor | None] = []
-        specs: list[TensorSpec | None] = []
+        key: list[AnyCommand | TensorSpec | None] = [command]
+        oldest: int | None = None
         try:
             for variable in inputs:
                 if variable is None:
                     tensors.append(None)
-                    specs.append(None)
-                elif type(variable) is Variable and (variable.graph is self or variable.place is None):
-                    tensor = variable.tensor
-                    tensors.append(tensor)
-                    specs.append(tensor.spec)
-                else:
+                    key.append(None)
+                    continue
+                if type(variable) is not Variable:
                     raise foreign_operand(command, variable)
+                place, tensor = variable.place, variable.tensor
+                if place is not None:
+                    if variable.graph is not self:
+                        raise foreign_operand(command, variable)
+                    if oldest is None or place.oldest < oldest:
+                        oldest = place.oldest
+                tensors.append(tensor)
+                key.append(tensor.spec)
         except TypeError:
             raise ArgumentError("execute", got=f"inputs={shown(inputs)}", need="several operands") from None
         try:
-            ready = self._ready.get((command, *specs))
+            ready = self._ready.get(tuple(key))
         except TypeError:
             check_command(command)
             raise
         if ready is None:
-            ready = self._prepared(command, tuple(specs))
-        queue, cache = QUEUES.get().get(self._number), CACHES.get().get(self._number)
+            ready = self._prepared(command, tuple([None if tensor is None else tensor.spec for tensor in tensors]))
+        return ready, tensors, oldest
+
+    def _run_ready(
+        self, ready: PreparedCommand, tensors: list[Tensor | None], inputs: Sequence[Variable | None]
+    ) -> tuple[Tensor, ...]:
+        """The outputs of a command: now, or as far as commands wait or results are kept in this thread."""
+        queues, caches = QUEUES.get(), CACHES.get()
+        if not queues and not caches and not ready.writes_over:
+            return ready.run(self._pool, tensors)
+        queue, cache = queues.get(self._number), caches.get(self._number)
         if ready.writes_over:
             if queue is not None:
                 queue.run()
-            return ready, ready.run(self._pool, [unshared(entry) for entry in tensors])
-        if queue is None and cache is None:
-            return ready, ready.run(self._pool, tensors)
+            return ready.run(self._pool, [unshared(entry) for entry in tensors])
 
         def compute() -> tuple[Tensor, ...]:
             return ready.run(self._pool, tensors) if queue is None else queue.append(ready, inputs)
 
-        return ready, compute() if cache is None else cache.outputs(ready, inputs, compute)
+        return compute() if cache is None else cache.outputs(ready, inputs, compute)
 
     def _prepared(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> PreparedCommand:
         """The command on these specs: the same object as long as the table keeps it."""
@@ -392,8 +407,8 @@ class DynamicGraph(Uncopied):
         """Let a leaf or a constant hold another tensor: the same object, of which what was computed knows nothing."""
         variable.tensor = variable.root = _contiguous(tensor)
         if variable.place is not None:
+            # What is recorded is held already.
             variable.place = self._leaf_node(variable.tensor, caller_origin())
-            self.hold(variable)
 
     def train(self, variable: Variable, wanted: bool) -> None:
         """Let a constant be a leaf, or a leaf a constant: the same object, whose gradient so far is forgotten."""
@@ -415,11 +430,12 @@ class DynamicGraph(Uncopied):
         trace = active_trace()
         return None if trace is None else trace.gradients
 
+    @frequent
     def renew(self, old: Variable, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run a command that is not recorded and whose first output takes the place of `old`: a leaf for a leaf."""
-        new, *others = self._compute(command, inputs)[1]
+        new, *others = self._compute(command, inputs)
         first = Variable(self, new, None) if old.place is None else self._leaf(new)
-        return (first, *(Variable(self, tensor, None) for tensor in others))
+        return (first, *[Variable(self, tensor, None) for tensor in others])
 
     def apply_gradients(
         self,
@@ -441,9 +457,8 @@ class DynamicGraph(Uncopied):
         steering = {device: [self.constant(value, dtype, device=device) for value in scalars] for device in devices}
         leaves, following = [], []
         for parameter, gradient, state in zip(parameters, gradients, states, strict=True):
-            updated, *rest = self._compute(optimizer, (gradient, parameter, *state, *steering[parameter.spec.device]))[
-                1
-            ]
+            operands = (gradient, parameter, *state, *steering[parameter.spec.device])
+            updated, *rest = self._compute(optimizer, operands)
             leaves.append(self._leaf(updated))
             following.append(tuple(Variable(self, tensor, None) for tensor in rest))
         return leaves, following

@@ -39,15 +39,10 @@ class PreparedCommand:
         for given in inputs:
             if given is not None and given.storage.file is not None:
                 given.storage.file.check()
-        made = []
-        for spec, nbytes, strides, source in self.places:
-            old = None if source is None else inputs[source]
-            if old is not None:
-                made.append(old)
-                continue
-            memory = pool.of(spec.device).allocate(nbytes) if self.elsewhere else pool.allocate(nbytes)
-            made.append(Tensor.over(spec, memory, strides))
-        outputs = tuple(made)
+        if self.writes_over or self.elsewhere:
+            outputs = self._outputs(pool, inputs)
+        else:
+            outputs = tuple([Tensor.over(spec, pool.allocate(size), strides) for spec, size, strides, _ in self.places])
         room = self.kernel.workspace_bytes
         scratch = Tensor.empty(workspace_spec(room).on(self.places[0][0].device), pool=pool) if room else None
         try:
@@ -59,6 +54,14 @@ class PreparedCommand:
             error.origin = error.origin or caller_origin()
             raise
         return outputs
+
+    def _outputs(self, pool: Pool, inputs: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """The inputs that are written over, and memory of each output's device for the others."""
+        made = []
+        for spec, nbytes, strides, source in self.places:
+            old = None if source is None else inputs[source]
+            made.append(Tensor.over(spec, pool.of(spec.device).allocate(nbytes), strides) if old is None else old)
+        return tuple(made)
 
     def _run_timed(
         self, inputs: tuple[Tensor | None, ...], outputs: tuple[Tensor, ...], scratch: Tensor | None

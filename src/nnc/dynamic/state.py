@@ -7,7 +7,7 @@ assign(w, new)                   w has another value from now on; in a compiled 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
@@ -36,18 +36,31 @@ def current(variable: Variable) -> ArrayOperand:
     return variable if trace is None else trace.held(variable)
 
 
+def currents(variables: Mapping[str, Variable]) -> dict[str, ArrayOperand]:
+    """What variables hold, by name."""
+    trace = active_trace()
+    return dict(variables) if trace is None else {name: trace.held(variable) for name, variable in variables.items()}
+
+
 def assign(variable: Variable, new: ArrayOperand) -> None:
     """Let the variable hold another value of its shape and element type, on its device."""
-    if not new.spec.fits(variable.spec):
-        raise UsageError("assign", got=str(new.spec), need=str(variable.spec))
+    assign_all(((variable, new),))
+
+
+def assign_all(pairs: Iterable[tuple[Variable, ArrayOperand]]) -> None:
+    """The same for many variables."""
     trace = active_trace()
-    if trace is not None:
-        trace.renew(variable, new)
-    elif isinstance(new, Variable):
-        variable.become(new)
-    else:
-        got = f"a value that vmap() maps, {new.spec}"
-        raise UsageError("assign", got=got, need="an eager value", fix="renew it outside of vmap()")
+    for variable, new in pairs:
+        spec, own = new.spec, variable.spec
+        if spec is not own and not spec.fits(own):
+            raise UsageError("assign", got=str(spec), need=str(own))
+        if trace is not None:
+            trace.renew(variable, new)
+        elif isinstance(new, Variable):
+            variable.become(new)
+        else:
+            got = f"a value that vmap() maps, {spec}"
+            raise UsageError("assign", got=got, need="an eager value", fix="renew it outside of vmap()")
 
 
 def constant_of(value: ArrayOperand) -> ArrayOperand:

@@ -129,6 +129,7 @@ class Variable(ArrayOperand):
             raise ArgumentError("apply", got=f"inputs={shown(inputs)}", need="several operands") from None
         return self.graph.execute(command, inputs) if traced is None else traced.apply(command, inputs)
 
+    @frequent
     def renewed(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run a command that renews this variable, without recording it."""
         return self.graph.renew(self, command, inputs)

@@ -95,21 +95,25 @@ class LlvmKernel(CommandKernel):
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
         alone = self._alone
-        if alone is None or SETTINGS.debug or not self._run_alone(alone, inputs, outputs):
+        if alone is None or SETTINGS.debug:
             self._run(inputs, outputs, workspace)
-
-    def _run_alone(self, alone: SingleLaunch, inputs: Tensors, outputs: Tensors) -> bool:
-        """The short way of a small kernel without workspace; False where it does not fit the tensors."""
+            return
+        # The short way of a small kernel without workspace, on elements in order.
         addresses = []
-        for tensor in (*inputs, *outputs):
+        for tensor in inputs:
             if tensor is not None:
                 if not tensor.is_contiguous:
-                    return False
+                    break
                 addresses.append(tensor.address)
-        if None in outputs:
-            return False
-        alone.run((*addresses, *self.words))
-        return True
+        else:
+            for tensor in outputs:
+                if tensor is None or not tensor.is_contiguous:
+                    break
+                addresses.append(tensor.address)
+            else:
+                alone.run(addresses)
+                return
+        self._run(inputs, outputs, workspace)
 
     def _run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
@@ -122,7 +126,7 @@ class LlvmKernel(CommandKernel):
             held = [extent_of(tensor) for tensor in operands if tensor is not None]
             check_owned(held, [Call(self, inputs, outputs, workspace)])
         launch = self._launch(SETTINGS.worker_count())
-        launch.run((*addresses, *self.words))
+        launch.run(addresses)
         if launch.is_alone and not self.workspace_bytes:
             self._alone = launch
 
@@ -154,7 +158,7 @@ class LlvmKernel(CommandKernel):
     def _launch(self, workers: int) -> SingleLaunch:
         launch = self._ready.get(workers)
         if launch is None:
-            launch = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers))
+            launch = self._ready.setdefault(workers, SingleLaunch(engine().pool, self.native(), workers, self.words))
         return launch
 
 

@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -41,14 +40,19 @@ def caller_origin() -> str:
         return inherited
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = _outside(frame.f_code.co_filename)
+        name = _NAMES[frame.f_code.co_filename]
         if name:
             return f"{name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
-@cache
-def _outside(path: str) -> str:
-    """The name of a file without its folder; empty for those of the package."""
-    return "" if path.startswith(_PACKAGE) else os.path.basename(path)
+class _Names(dict[str, str]):
+    """The name of each file without its folder; empty for those of the package."""
+
+    def __missing__(self, path: str) -> str:
+        name = self[path] = "" if path.startswith(_PACKAGE) else os.path.basename(path)
+        return name
+
+
+_NAMES = _Names()

@@ -10,32 +10,42 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 
+import numpy as np
+
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_lock
 from nnc.core.values.device import Device
-from nnc.core.values.storage import ALIGNMENT, Storage, allocate_on
+from nnc.core.values.storage import ALIGNMENT, Bytes, Storage, allocate_on, check_label
 
 KEPT = 1 << 26
 
 
-class _Lent:
-    """What arrays over a piece hold on to; with the last of them the piece goes back."""
+class LentStorage(Storage):
+    """The first `nbytes` of a piece of a pool: what tensors and arrays over it hold on to.
 
-    __slots__ = ("nbytes", "piece", "returned")
+    With the last of them the piece goes back.
+    """
 
-    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage]) -> None:
-        self.piece = piece
-        self.nbytes = nbytes
-        self.returned = returned
+    __slots__ = ("_piece", "_returned")
+
+    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage], label: str) -> None:
+        self._piece, self._returned = piece, returned
+        self.owner, self.watch, self.file = piece, None, None
+        self.address, self.nbytes, self.label, self.read_only = piece.address, nbytes, label, False
 
     @property
     def __array_interface__(self) -> dict[str, object]:
         """The bytes, as NumPy asks for them."""
-        return {"version": 3, "typestr": "|u1", "shape": (self.nbytes,), "data": (self.piece.address, False)}
+        return {"version": 3, "typestr": "|u1", "shape": (self.nbytes,), "data": (self.address, False)}
+
+    @property
+    def bytes(self) -> Bytes:
+        """The bytes as NumPy's, which hold this storage: kept here, they would never go."""
+        return np.asarray(self)
 
     def __del__(self) -> None:
         # Nothing but an append, which needs no lock: the last holder may go at any moment, on any thread.
-        self.returned.append(self.piece)
+        self._returned.append(self._piece)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +91,12 @@ class Pool:
 
     def allocate(self, nbytes: int, label: str = "") -> Storage:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
+        if label:
+            check_label(label)
         size = -(-nbytes // ALIGNMENT) * ALIGNMENT
-        with self._lock:
-            piece = self._just_returned(size) if len(self._returned) == 1 else None
-            if piece is None:
+        piece = self._just_returned(size)
+        if piece is None:
+            with self._lock:
                 self._take_back()
                 piece = self._fitting(size)
                 self._lent += 0 if piece is None else piece.nbytes
@@ -92,11 +104,14 @@ class Pool:
             piece = Storage.allocate(size)
             with self._lock:
                 self._lent += piece.nbytes
-        return Storage.owned(_Lent(piece, nbytes, self._returned), piece.address, nbytes, label)
+        return LentStorage(piece, nbytes, self._returned, label)
 
     def _just_returned(self, size: int) -> Storage | None:
-        """The one piece that came back since the last time, if it is just so large, as in a loop it is."""
-        piece = self._returned.pop()
+        """The piece that came back last, if it is just so large, as in a loop it is."""
+        try:
+            piece = self._returned.pop()
+        except IndexError:
+            return None
         if piece.nbytes == size:
             return piece
         self._returned.append(piece)

@@ -29,7 +29,7 @@ from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.element_count import ElementCount
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
-from nnc.dynamic.arrays.located import located
+from nnc.dynamic.arrays.located import located, located_operator
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
 from nnc.dynamic.arrays.pytorch_methods import PyTorchMethods
 from nnc.errors import DeviceError, ShapeError, UsageError
@@ -90,6 +90,8 @@ class ArrayOperand(PyTorchMethods, Answering):
         swapped: bool = False,
     ) -> Self:
         """`rule` of this operand and `other`, or of the two swapped; a number takes the element type of this one."""
+        if type(other) is type(self) and self.spec.dtype is other.spec.dtype:
+            return rule(other, self) if swapped else rule(self, other)  # type: ignore[no-any-return]  # as below
         if isinstance(other, NUMBERS) and not (isinstance(other, bool | np.bool_) and self.spec.dtype.kind == "bool"):
             return of_number(beside_number(self, other), other)  # type: ignore[no-any-return]  # an operand as this one
         operand = other if type(other) is type(self) else self.lift(self._as_array(other))
@@ -106,83 +108,83 @@ class ArrayOperand(PyTorchMethods, Answering):
             return other
         return np.asarray(other, np.complex128 if self.dtype in (F64, C128) else np.complex64)
 
-    @located
+    @located_operator
     def __add__(self, other: object) -> Self:
         return self._meet(sum_of, ArithmeticOperand.__add__, other)
 
-    @located
+    @located_operator
     def __radd__(self, other: object) -> Self:
         return self._meet(sum_of, ArithmeticOperand.__radd__, other, swapped=True)
 
-    @located
+    @located_operator
     def __sub__(self, other: object) -> Self:
         return self._meet(subtract, ArithmeticOperand.__sub__, other)
 
-    @located
+    @located_operator
     def __rsub__(self, other: object) -> Self:
         return self._meet(subtract, ArithmeticOperand.__rsub__, other, swapped=True)
 
-    @located
+    @located_operator
     def __mul__(self, other: object) -> Self:
         return self._meet(product_of, ArithmeticOperand.__mul__, other)
 
-    @located
+    @located_operator
     def __rmul__(self, other: object) -> Self:
         return self._meet(product_of, ArithmeticOperand.__rmul__, other, swapped=True)
 
-    @located
+    @located_operator
     def __truediv__(self, other: object) -> Self:
         return self._meet(_quotient, _over, other)
 
-    @located
+    @located_operator
     def __rtruediv__(self, other: object) -> Self:
         return self._meet(_quotient, _under, other, swapped=True)
 
-    @located
+    @located_operator
     def __pow__(self, other: object) -> Self:
         return self._meet(power, ArithmeticOperand.__pow__, other)
 
-    @located
+    @located_operator
     def __rpow__(self, other: object) -> Self:
         return self._meet(power, ArithmeticOperand.__rpow__, other, swapped=True)
 
-    @located
+    @located_operator
     def __floordiv__(self, other: object) -> Self:
         return self._meet(floor_divide, ArithmeticOperand.__floordiv__, other)
 
-    @located
+    @located_operator
     def __rfloordiv__(self, other: object) -> Self:
         return self._meet(floor_divide, ArithmeticOperand.__rfloordiv__, other, swapped=True)
 
-    @located
+    @located_operator
     def __mod__(self, other: object) -> Self:
         return self._meet(remainder, ArithmeticOperand.__mod__, other)
 
-    @located
+    @located_operator
     def __rmod__(self, other: object) -> Self:
         return self._meet(remainder, ArithmeticOperand.__rmod__, other, swapped=True)
 
-    @located
+    @located_operator
     def __lshift__(self, other: object) -> Self:
         return self._meet(shift_left, ArithmeticOperand.__lshift__, other)
 
-    @located
+    @located_operator
     def __rlshift__(self, other: object) -> Self:
         return self._meet(shift_left, ArithmeticOperand.__rlshift__, other, swapped=True)
 
-    @located
+    @located_operator
     def __rshift__(self, other: object) -> Self:
         return self._meet(shift_right, ArithmeticOperand.__rshift__, other)
 
-    @located
+    @located_operator
     def __rrshift__(self, other: object) -> Self:
         return self._meet(shift_right, ArithmeticOperand.__rrshift__, other, swapped=True)
 
-    @located
+    @located_operator
     def __matmul__(self, other: object) -> Self:
         return self._meet(matmul, type(self)._times_number, other)
 
-    @located
+    @located_operator
     def __rmatmul__(self, other: object) -> Self:
         return self._meet(matmul, type(self)._times_number, other, swapped=True)
 
@@ -194,41 +196,41 @@ class ArrayOperand(PyTorchMethods, Answering):
 
     # ---- truth
 
-    @located
+    @located_operator
     def __eq__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
         return self._meet(equal, lambda x, value: equal(x, scalar_like(x, value)), other)
 
-    @located
+    @located_operator
     def __ne__(self, other: object) -> Self:  # type: ignore[override]  # elements, as of arrays
         return self._meet(not_equal, lambda x, value: not_equal(x, scalar_like(x, value)), other)
 
     __hash__ = object.__hash__
 
-    @located
+    @located_operator
     def __lt__(self, other: object) -> Self:
         return self._meet(less, ArithmeticOperand.__lt__, other)
 
-    @located
+    @located_operator
     def __le__(self, other: object) -> Self:
         return self._meet(less_equal, ArithmeticOperand.__le__, other)
 
-    @located
+    @located_operator
     def __gt__(self, other: object) -> Self:
         return self._meet(greater, ArithmeticOperand.__gt__, other)
 
-    @located
+    @located_operator
     def __ge__(self, other: object) -> Self:
         return self._meet(greater_equal, ArithmeticOperand.__ge__, other)
 
-    @located
+    @located_operator
     def __and__(self, other: object) -> Self:
         return self._meet(ArithmeticOperand.__and__, ArithmeticOperand.__and__, other)
 
-    @located
+    @located_operator
     def __or__(self, other: object) -> Self:
         return self._meet(ArithmeticOperand.__or__, ArithmeticOperand.__or__, other)
 
-    @located
+    @located_operator
     def __xor__(self, other: object) -> Self:
         return self._meet(ArithmeticOperand.__xor__, ArithmeticOperand.__xor__, other)
 

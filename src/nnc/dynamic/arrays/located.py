@@ -11,8 +11,24 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.errors import UsageError
 from nnc.vocabulary.words import parameters_of, translated, unknown_argument
 
+A = TypeVar("A")
+B = TypeVar("B")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def located_operator(method: Callable[[A, B], R]) -> Callable[[A, B], R]:
+    """The same of a method of Python's operators, which take one operand and no names."""
+
+    @wraps(method)
+    def call(self: A, other: B) -> R:
+        try:
+            return method(self, other)
+        except UsageError as error:
+            error.origin = error.origin or caller_origin()
+            raise
+
+    return call
 
 
 def located(method: Callable[P, R]) -> Callable[P, R]:

@@ -35,6 +35,8 @@ from nnc.nn.state.layer_state import LayerState
 FORWARD = ("__call__", "call")
 # What stands in the arguments of a call as it is.
 STATIC = (str, bytes, bool, NoneType)
+# What may hold layers.
+CONTAINERS = (dict, list, tuple)
 # What may take the place of a tensor as it is.
 ASSIGNED = (ArrayOperand, LayerState, NoneType)
 
@@ -106,7 +108,13 @@ class Module(MultiLayer):
 
     def named_children(self) -> dict[str, LayerState]:
         """The layers among the attributes, by their names: `blocks.0`, `heads.left` in lists and dictionaries."""
-        return {path: layer for name, value in vars(self).items() for path, layer in _layers(name, value)}
+        layers: dict[str, LayerState] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, LayerState):
+                layers[name] = value
+            elif isinstance(value, CONTAINERS):
+                layers.update(_layers(name, value))
+        return layers
 
     def register_buffer(self, name: str, value: ArrayLike | Tensor | Variable) -> None:
         """An attribute that is kept with the parameters, but not trained; `forward` may assign to it."""

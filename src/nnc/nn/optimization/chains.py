@@ -9,18 +9,17 @@ its state is that of the one it holds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from nnc.arguments import Finite, Positive, Rate, checked
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import constant_of
-from nnc.dynamic.tree import Tree, flatten
 from nnc.errors import ArgumentError, ArityError
-from nnc.nn.optimization.optimizers import SGD, Optimizer, State, by_path, number_beside
+from nnc.nn.optimization.optimizers import SGD, ByPath, Optimizer, State
+from nnc.nn.optimization.parameter_update import number_beside
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.ops.elementwise.pointwise import (
     add,
@@ -41,8 +40,6 @@ __all__ = ["AddDecay", "OptimizerChain", "ChainedChange", "ClipNorm", "ClipValue
 
 # w' = w - g, which gives a leaf for a leaf.
 ADDED = SGD(1.0, momentum=0.0)
-# Gradients or updates, and parameters, by path.
-ByPath: TypeAlias = Mapping[str, ArrayOperand]
 
 
 class ChainedChange(ABC):
@@ -155,25 +152,23 @@ class OptimizerChain(Optimizer):
         """As the optimizer has them."""
         return self.optimizer.scalars(step)
 
-    def _renewed(
-        self, parameters: Tree, gradients: Tree, state: State, rate: float | ArrayOperand | None
-    ) -> tuple[Tree, State]:
+    def followed(
+        self, olds: ByPath, slopes: ByPath, state: State, rate: float | ArrayOperand | None
+    ) -> tuple[ByPath, State]:
         """w' = w + after(optimizer(w, before(g)) - w)"""
-        olds = by_path(parameters)
-        slopes: dict[str, ArrayOperand] = by_path(gradients)
-        if "step" not in state or olds.keys() != slopes.keys():
-            return self.optimizer.update(parameters, gradients, state, rate=rate)
+        if not olds or "step" not in state or olds.keys() != slopes.keys():
+            return self.optimizer.followed(olds, slopes, state, rate)
         step, known = state["step"] + 1, {path: constant_of(old) for path, old in olds.items()}
         for part in self.before:
             slopes = part.changed(slopes, known, step)
-        made, following = self.optimizer.update(olds, slopes, state, rate=rate)
+        made, following = self.optimizer.followed(olds, slopes, state, rate)
         if self.after:
             moves = {path: subtract(constant_of(made[path]), old) for path, old in known.items()}
             for part in self.after:
                 moves = part.changed(moves, known, step)
             against = {path: affine(move, -1.0) for path, move in moves.items()}
-            made, _ = ADDED.update(olds, against, {"step": state["step"]})
-        return flatten(parameters)[1].unflatten([made[path] for path in olds]), following
+            made, _ = ADDED.followed(olds, against, {"step": state["step"]}, None)
+        return made, following
 
     def for_models(self) -> tuple[Optimizer, float | None, float | None]:
         """(optimizer, largest norm, largest value): what the steps of a model have of a chain."""

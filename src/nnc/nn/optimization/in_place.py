@@ -10,7 +10,8 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.state import assign, current
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.state import assign_all, currents
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError
 from nnc.nn.state.layer_state import LayerState
@@ -23,7 +24,7 @@ class ParameterRule(Protocol):
     def at(self, path: str) -> Any:  # noqa: ANN401  # an optimizer, or None
         """The optimizer of one parameter."""
 
-    def update(self, parameters: Any, gradients: Any, state: Any, *, rate: Any) -> tuple[Any, Any]:  # noqa: ANN401  # trees of operands
+    def followed(self, olds: Any, slopes: Any, state: Any, rate: Any) -> tuple[Any, Any]:  # noqa: ANN401  # operands by path
         """New parameters and state."""
 
 
@@ -39,18 +40,25 @@ def update_in_place(
     if unknown:
         need = f"gradients of trained parameters: {', '.join(trained)}"
         raise ArgumentError("update", got=f"one of {unknown[0]!r}", need=need, origin=caller_origin())
-    variables = {path: variable for path, variable in trained.items() if path in gradients}
+    follow_gradients(rule, layer, {path: trained[path] for path in trained if path in gradients}, gradients, rate)
+
+
+def follow_gradients(
+    rule: ParameterRule,
+    layer: LayerState,
+    variables: Mapping[str, Variable],
+    gradients: Mapping[str, Any],
+    rate: float | ArrayOperand | None,
+) -> None:
+    """Give these parameters of a layer, all of which have gradients, their new values."""
     if not variables:
         return
     _begin_state(rule, layer, variables)
     kept = layer.own.optimizer_state
-    olds = {path: current(variable) for path, variable in variables.items()}
-    slopes = {path: gradients[path] for path in variables}
-    news, following = rule.update(olds, slopes, {name: current(value) for name, value in kept.items()}, rate=rate)
-    for path, new in news.items():
-        assign(variables[path], new)
-    for name, value in following.items():
-        assign(kept[name], value)
+    slopes = {path: as_operand(gradients[path]) for path in variables}
+    news, following = rule.followed(currents(variables), slopes, currents(kept), rate)
+    assign_all([(variables[path], new) for path, new in news.items()])
+    assign_all([(kept[name], value) for name, value in following.items()])
 
 
 def _begin_state(rule: ParameterRule, layer: LayerState, variables: Mapping[str, Variable]) -> None:
@@ -60,7 +68,7 @@ def _begin_state(rule: ParameterRule, layer: LayerState, variables: Mapping[str,
         if "step" not in own.optimizer_state:
             own.optimizer_state["step"] = _constant(TensorSpec((), steering_dtype(variable.dtype)))
         part = rule.at(path)
-        kind = None if part is None else part.command().op
+        kind = None if part is None else part.operator()
         if path not in own.optimizer_kinds or own.optimizer_kinds[path] is not kind:
             own.optimizer_kinds[path] = kind
             specs = {} if part is None else part.state_specs(variable.spec)

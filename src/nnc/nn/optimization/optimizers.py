@@ -14,6 +14,8 @@ from nnc.arguments import Count, Positive, Rate, Share, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import DType
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
@@ -21,13 +23,13 @@ from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.in_place import update_in_place
+from nnc.nn.optimization.parameter_update import number_beside, state_name, update_of
 from nnc.nn.optimization.schedules import Constant, RateSchedule
 from nnc.nn.state.layer_state import LayerState
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.optimizer import optimizer as ops
 from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.update import UpdateOperator, row_of
-from nnc.symbolic.minimization import steering_dtype
 from nnc.vocabulary.answers import Answering
 from nnc.vocabulary.network_names import OPTIMIZER
 
@@ -38,6 +40,8 @@ __all__ = [
 
 # Tensors beside the parameters, by path and name, and the number of updates under `step`.
 State: TypeAlias = dict[str, ArrayOperand]
+# Gradients or parameters, by path.
+ByPath: TypeAlias = Mapping[str, ArrayOperand]
 
 
 @runtime_checkable
@@ -115,7 +119,7 @@ class Optimizer(Answering, ABC):
             state.setdefault("step", number_beside(parameter, 0.0))
             optimizer = self.at(path)
             specs = {} if optimizer is None else optimizer.state_specs(parameter.spec)
-            state.update((_joined(path, name), _zeros(parameter, spec)) for name, spec in specs.items())
+            state.update((state_name(path, name), _zeros(parameter, spec)) for name, spec in specs.items())
         return state
 
     @overload
@@ -148,51 +152,45 @@ class Optimizer(Answering, ABC):
         if state is None:
             fix = "state = optimizer.init(parameters)"
             raise ArityError("update", got="no state", need="one beside arrays", fix=fix, origin=caller_origin())
-        return self._renewed(parameters, gradients, state, rate)
+        leaves, structure = flatten(parameters)
+        olds = dict(zip(structure.paths(), map(as_operand, leaves), strict=True))
+        news, following = self.followed(olds, by_path(gradients), state, rate)
+        return structure.unflatten([news[path] for path in olds]), following
 
-    def _renewed(
-        self, parameters: Tree, gradients: Tree, state: State, rate: float | ArrayOperand | None
-    ) -> tuple[Tree, State]:
-        """(new parameters, new state) of trees."""
-        olds, slopes = by_path(parameters), by_path(gradients)
-        states = {path: self._state_of(path) for path in olds}
+    def followed(
+        self, olds: ByPath, slopes: ByPath, state: State, rate: float | ArrayOperand | None
+    ) -> tuple[ByPath, State]:
+        """(new parameters, new state) by path."""
+        updates = {path: None if (rule := self.at(path)) is None else update_of(rule) for path in olds}
         if not olds:
-            return parameters, state
+            return olds, state
+        states = {path: entry.states_at(path) for path, entry in updates.items() if entry is not None}
         missing = olds.keys() ^ slopes.keys() or {"step", *chain(*states.values())} - state.keys()
         if missing:
             got, need = f"no {sorted(missing)[0]!r}", "a gradient and a state for each parameter"
             raise ArityError("update", got=got, need=need, fix="make the state with init()", origin=caller_origin())
-        following = {**state, "step": state["step"] + 1}
-        news = []
-        for path, old in olds.items():
-            optimizer = self.at(path)
-            new = old
-            if optimizer is not None:
-                scalars = optimizer._steering(old, following["step"], rate)
-                inputs = (slopes[path], old, *(state[name] for name in states[path]), *scalars)
-                new, *renewed = old.renewed(optimizer.command(), inputs)
-                following.update(zip(states[path], renewed, strict=True))
-            news.append(new)
-        return flatten(parameters)[1].unflatten(news), following
+        news, following = dict(olds), {**state, "step": state["step"] + 1}
+        # Parameters of one kind share the numbers that steer them: each is a command of its own.
+        steering: dict[tuple[int, DType, Device], list[ArrayOperand]] = {}
+        for path, names in states.items():
+            update, old = updates[path], olds[path]
+            assert update is not None
+            key = (id(update), old.spec.dtype, old.spec.device)
+            scalars = steering.get(key)
+            if scalars is None:
+                scalars = steering[key] = update.scalars(old, following["step"], rate)
+            news[path], *renewed = old.renewed(
+                update.command, (slopes[path], old, *[state[name] for name in names], *scalars)
+            )
+            following.update(zip(names, renewed, strict=True))
+        return news, following
 
-    def _state_of(self, path: str) -> tuple[str, ...]:
-        """Where the state of the parameter at `path` stands among all."""
-        optimizer = self.at(path)
-        return () if optimizer is None else tuple(_joined(path, name) for name in optimizer.state_names())
-
-    def _steering(
-        self, parameter: ArrayOperand, step: ArrayOperand, rate: float | ArrayOperand | None
-    ) -> list[ArrayOperand]:
-        """The scalar inputs of the command."""
-        chosen = self._rate_at(step) if rate is None else rate
-        values = {"rate": chosen, "step": step}
-        return [number_beside(parameter, values[name]) for name in self.operator().scalars]
-
-    def _rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
+    def rate_at(self, step: ArrayOperand) -> float | ArrayOperand:
         """The rate; of a schedule as a part of the program where only a run knows the step."""
         if isinstance(self.rate, RateSchedule) and not isinstance(step, Variable):
             return self.rate.rate_at(step)
-        return self.scalars(int(step) if isinstance(step, Variable) else 1)["rate"]
+        asked = isinstance(step, Variable) and isinstance(self.rate, RateSchedule)
+        return self.scalars(int(step) if asked else 1)["rate"]  # type: ignore[call-overload]  # a variable is a number
 
 
 @dataclass(frozen=True)
@@ -427,18 +425,6 @@ def by_path(tree: Tree) -> dict[str, ArrayOperand]:
     return dict(zip(structure.paths(), map(as_operand, leaves), strict=True))
 
 
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 def _zeros(parameter: ArrayOperand, spec: TensorSpec) -> ArrayOperand:
     """A state tensor beside this parameter."""
     return parameter.apply(Command(FILL, FillAttrs(0.0, spec)), ())[0]
-
-
-def number_beside(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
-    """A scalar input of an optimizer's command beside this parameter, on its device."""
-    spec = TensorSpec((), steering_dtype(parameter.dtype), device=parameter.device)
-    if isinstance(value, ArrayOperand):
-        return value if value.spec == spec else value.to(spec.device, spec.dtype)
-    return parameter.apply(Command(FILL, FillAttrs(float(value), spec)), ())[0]

@@ -19,7 +19,7 @@ from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.optimization.chains import OptimizerChain
-from nnc.nn.optimization.in_place import update_in_place
+from nnc.nn.optimization.in_place import follow_gradients, update_in_place
 from nnc.nn.optimization.optimizers import Optimizer, PerParameter
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.state.layer_state import LayerState, Parameters
@@ -72,9 +72,9 @@ class StepOptimizer:
         """One update."""
         layer = self._held("step")
         trained = layer.trainable_parameters()
-        gradients = {path: variable.grad for path, variable in trained.items()}
-        known = {path: gradient for path, gradient in gradients.items() if gradient is not None}
-        update_in_place(self.rule, layer, known, self._rate_here())
+        gradients = {path: gradient for path, variable in trained.items() if (gradient := variable.grad) is not None}
+        variables = trained if len(gradients) == len(trained) else {path: trained[path] for path in gradients}
+        follow_gradients(self.rule, layer, variables, gradients, self._rate_here())
 
     def update(self, model: LayerState, gradients: Mapping[str, ArrayOperand]) -> None:
         """Give the parameters of a layer or module their new values, by gradients by path."""

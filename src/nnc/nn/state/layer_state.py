@@ -136,8 +136,9 @@ class LayerState:
             if id(layer) not in seen:
                 seen.add(id(layer))
                 reached.append((path, layer))
-                below = layer.named_children().items()
-                waiting.extend((joined(path, name), child) for name, child in reversed(below))
+                below = layer.named_children()
+                if below:
+                    waiting += [(joined(path, name), child) for name, child in reversed(below.items())]
         return reached
 
     def modules(self) -> list[LayerState]:
@@ -158,13 +159,14 @@ class LayerState:
 
     def trainable_parameters(self) -> dict[str, Variable]:
         """Those that are not frozen, by path."""
-        return {
-            joined(path, name): variable
-            for path, layer in self.named_modules()
-            if not layer.own.frozen
-            for name, variable in layer.own.variables.items()
-            if variable.place is not None
-        }
+        trained: dict[str, Variable] = {}
+        for path, layer in self.named_modules():
+            own = layer.own
+            if not own.frozen and own.variables:
+                for name, variable in own.variables.items():
+                    if variable.place is not None:
+                        trained[joined(path, name)] = variable
+        return trained
 
     def named_buffers(self) -> list[tuple[str, Variable]]:
         """The running statistics with their paths."""

@@ -60,6 +60,7 @@ FUTEX_WAIT, FUTEX_WAKE = 128, 129  # the private variants
 FUTEX_CALL = {"x86_64": 202, "aarch64": 98}
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 WALK, LAUNCH, RELEASE, WORK, BRANCHES = "nnc_walk", "nnc_launch", "nnc_release", "nnc_work", "nnc_branches"
+ALONE = "nnc_alone"
 BRANCH_SLOTS = 4  # function, arguments, items, first item
 
 
@@ -94,6 +95,7 @@ class _Interpreter:
         self._launch()
         self._work()
         self._branches()
+        self._alone()
 
     def _declare(self) -> None:
         if self.pause:
@@ -342,6 +344,17 @@ class _Interpreter:
                 last = first + b.load(row, 2, INDEX)
                 span = f"i64 {first.text}, i64 {last.text}"
                 b.line(f"call void {function.text}(ptr {inner.text}, {span}, ptr {scratch.text})")
+        b.finish()
+
+    def _alone(self) -> None:
+        """The steps of a table one after another: a run on one worker, which meets nobody."""
+        b = Builder(self.module, ALONE, (("steps", ADDRESS), ("count", INDEX), ("scratch", ADDRESS)))
+        steps, count, scratch = b.arguments
+        with b.loop(0, count) as index:
+            step = b.offset(steps, index * STEP_SLOTS, I64)
+            function, table, first = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS), b.load(step, 5, INDEX)
+            span = f"i64 {first.text}, i64 {(first + b.load(step, 2, INDEX)).text}"
+            b.line(f"call void {function.text}(ptr {table.text}, {span}, ptr {scratch.text})")
         b.finish()
 
     def _work(self) -> None:

@@ -13,7 +13,7 @@ two is launched as any other program. Python asks for so many iterations at a ti
 
 from __future__ import annotations
 
-from nnc.backends.llvm.run.interpreter import COUNT, LAUNCH, SCRATCH, STEP_SLOTS, STEPS, WORKERS
+from nnc.backends.llvm.run.interpreter import ALONE, COUNT, LAUNCH, SCRATCH, STEPS, WORKERS
 from nnc.codegen.ir.builder import ADDRESS, I8, I16, I32, I64, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.core.running.dispatch import LoopState
 
@@ -41,12 +41,8 @@ def _segment(module: Module) -> None:
     b = Builder(module, SEGMENT, (("control", ADDRESS), ("steps", ADDRESS), ("count", INDEX)))
     control, steps, count = b.arguments
     alone = b.compare("==", b.load(control, WORKERS, INDEX), 1)
-    with b.when(alone), b.loop(0, count) as index:
-        step = b.offset(steps, index * STEP_SLOTS, I64)
-        function, table, first = b.load(step, 0, ADDRESS), b.load(step, 1, ADDRESS), b.load(step, 5, INDEX)
-        last, scratch = first + b.load(step, 2, INDEX), b.load(control, SCRATCH, ADDRESS)
-        span = f"i64 {first.text}, i64 {last.text}"
-        b.line(f"call void {function.text}(ptr {table.text}, {span}, ptr {scratch.text})")
+    with b.when(alone):
+        b.call(ALONE, steps, count, b.load(control, SCRATCH, ADDRESS))
     with b.when(b.both(b.opposite(alone), b.compare(">", count, 0))):
         b.store(steps, control, STEPS)
         b.store(count, control, COUNT)

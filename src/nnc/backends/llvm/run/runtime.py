@@ -77,6 +77,8 @@ class NativeEntry:
     """The interpreter's functions as Python sees them; calls release the interpreter lock."""
 
     launch: Callable[[int], None]
+    # Table, steps and scratch memory of a run on one worker; None where times are noted.
+    alone: Callable[[int, int, int], None] | None
     repeat: Callable[[int, int], None]
     release: Callable[[int], None]
     work: Callable[[int, int, int], None]
@@ -88,13 +90,15 @@ class NativeEntry:
         """Compile and load the interpreter; with a `clock` that which notes times."""
         module = interpreter.emit_interpreter(jit.target, clock)
         emit_loop(module)
-        symbols = (interpreter.LAUNCH, LOOP, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
-        code = jit.load(module, symbols)
-        launch, repeat, release, work, branches = code.addresses
+        own = (interpreter.LAUNCH, interpreter.ALONE, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
+        code = jit.load(module, (*own, LOOP))
+        launch, alone, release, work, branches, repeat = code.addresses
         of_one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         of_two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
         of_three = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        return cls(of_one(launch), of_two(repeat), of_one(release), of_three(work), branches, code)
+        direct = None if clock is not None else ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        quick = None if direct is None else direct(alone)
+        return cls(of_one(launch), quick, of_two(repeat), of_one(release), of_three(work), branches, code)
 
 
 def places_of(processors: Sequence[int], workers: int) -> Words:
@@ -139,17 +143,22 @@ class ControlBlock:
         # Until the end: where memory runs out halfway, the next run must not think that all of this was said.
         self._prepared = ()
         stride = aligned(scratch)
-        if stride * workers > self._scratch.nbytes:
-            self._scratch = ZeroedMemory.allocate(stride * workers)
+        address = self.scratch(stride * workers)
         if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
             # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
             self._words.append(_step_words(2 * count))
             # Before the count: there are never more steps to walk than words.
             self.slots[interpreter.WORDS] = self._words[-1].address
         # In one call: one by one takes as long as a small kernel.
-        words = (table, count, workers, 0, self._scratch.address, stride // 8)
+        words = (table, count, workers, 0, address, stride // 8)
         _RUN_SLOTS.pack_into(self._memory.data.data, 8 * interpreter.STEPS, *words)
         self._prepared = prepared
+
+    def scratch(self, nbytes: int) -> int:
+        """The address of so many bytes of scratch memory."""
+        if nbytes > self._scratch.nbytes:
+            self._scratch = ZeroedMemory.allocate(nbytes)
+        return self._scratch.address
 
 
 class WorkerPool(Uncopied):
@@ -160,6 +169,7 @@ class WorkerPool(Uncopied):
     def __init__(self, entry: NativeEntry) -> None:
         self._entry = entry
         self.branches = entry.branches
+        self.alone = entry.alone
         self._lock = threading.Lock()
         self._tracing = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -172,6 +182,9 @@ class WorkerPool(Uncopied):
 
         With the address of the state of a loop run that, over tables of at most so many steps.
         """
+        if workers == 1 and not loop and self.alone is not None:
+            self.alone(table, count, self._own_block().scratch(aligned(scratch)) if scratch else 0)
+            return
         if workers == 1 or self._retired:
             self._launch(self._own_block(), table, count, 1, scratch, loop)
             return
@@ -335,9 +348,11 @@ class SingleLaunch(Uncopied):
 
     instead: ClassVar[str] = "copy values"
 
-    def __init__(self, pool: WorkerPool, kernel: NativeKernel, workers: int) -> None:
+    def __init__(self, pool: WorkerPool, kernel: NativeKernel, workers: int, words: Sequence[int] = ()) -> None:
         self._pool = pool
         self._kernel = kernel
+        # What the kernel reads behind its operands.
+        self._behind = tuple(words)
         self._scratch = kernel.scratch
         nowhere = Launch(kernel, (), (), ())
         steps = steps_of(nowhere, 0)
@@ -345,7 +360,10 @@ class SingleLaunch(Uncopied):
         self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
         rows = [(s.function, 0, s.items, not alone and index > 0, s.owner, s.first) for index, s in enumerate(steps)]
         self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
+        self._count = len(self._rows)
         self._free: list[_LaunchTable] = []
+        # The short way: one worker without scratch memory.
+        self._direct = pool.alone if self.is_alone and not self._scratch else None
 
     @property
     def is_alone(self) -> bool:
@@ -354,15 +372,17 @@ class SingleLaunch(Uncopied):
 
     def run(self, addresses: Sequence[int]) -> None:
         """Run the kernel on operands at `addresses`."""
-        count = len(self._rows)
-        if not count:
+        if not self._count:
             return
         try:
             table = self._free.pop()
         except IndexError:
-            table = _LaunchTable(self._rows, len(addresses), self._kernel.table_head)
+            table = _LaunchTable(self._rows, len(addresses), self._behind, self._kernel.table_head)
         table.pack_into(table.buffer, WORD_BYTES, *addresses)
-        self._pool.run(table.address, count, self._workers, self._scratch)
+        if self._direct is not None:
+            self._direct(table.address, self._count, 0)
+        else:
+            self._pool.run(table.address, self._count, self._workers, self._scratch)
         self._free.append(table)
 
 
@@ -371,8 +391,8 @@ class _LaunchTable:
 
     __slots__ = ("address", "buffer", "pack_into", "rows")
 
-    def __init__(self, rows: Words, count: int, head: int) -> None:
-        arguments: Words = np.full(1 + count, head, dtype=np.int64)
+    def __init__(self, rows: Words, count: int, behind: tuple[int, ...], head: int) -> None:
+        arguments: Words = np.array((head, *[0] * count, *behind), dtype=np.int64)
         self.buffer = arguments.data
         self.pack_into = struct.Struct(f"={count}q").pack_into
         self.rows = rows.copy()
