@@ -25,6 +25,7 @@ Imports only point down this list:
     classes
     faces
     vocabulary
+    addresses
     errors
 
 The names that a user lives with stand here, and their modules are imported when one is first used:
@@ -51,6 +52,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from nnc.addresses import within_addresses
 
 if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
@@ -186,11 +189,12 @@ if "_UnknownModules" not in [getattr(finder, "__name__", "") for finder in sys.m
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
     def __getattr__(name: str) -> object:
-        if name in _LAYERS:
-            return import_module(f"nnc.{name}")
-        if name not in _HOMES:
+        if name not in _LAYERS and name not in _HOMES:
             raise _unknown(name)
-        home = import_module(_HOMES[name])
+        with within_addresses(f"importing nnc.{name}"):
+            home = import_module(_HOMES.get(name, f"nnc.{name}"))
+        if name in _LAYERS:
+            return home
         value = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
         globals()[name] = value
         return value

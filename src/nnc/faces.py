@@ -9,6 +9,8 @@ A type checker reads imports under `TYPE_CHECKING` instead; a test holds that bo
 from collections.abc import Mapping
 from importlib import import_module
 
+from nnc.addresses import within_addresses
+
 
 def homes(rows: Mapping[str, str]) -> dict[str, str]:
     """The module of each name, of rows MODULE: NAMES.
@@ -20,8 +22,12 @@ def homes(rows: Mapping[str, str]) -> dict[str, str]:
 
 
 def fetched(name: str, known: Mapping[str, str], namespace: dict[str, object]) -> object:
-    """What is called `name` in its module, or the module itself where it ends so; from now on in `namespace` too."""
-    module = import_module(known[name])
+    """What is called `name` in its module, or the module itself where it ends so; from now on in `namespace` too.
+
+    OutOfMemoryError where there is no memory to import it.
+    """
+    with within_addresses(f"importing {known[name]}"):
+        module = import_module(known[name])
     value = module if known[name].endswith(f".{name}") else getattr(module, name)
     namespace[name] = value
     return value

@@ -16,7 +16,8 @@ DIAGRAM_TITLE = "Imports only point down this list:"
 STANDALONE = {
     "errors": set[str](),
     "classes": {"_typeshed"},
-    "faces": set[str](),
+    "addresses": {"nnc.errors"},
+    "faces": {"nnc.addresses"},
     "vocabulary": {"nnc.errors"},
     "arguments": {"nnc.classes", "nnc.errors", "nnc.vocabulary.words"},
     "graph": {"nnc.arguments", "nnc.classes", "nnc.errors"},

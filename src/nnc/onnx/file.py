@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from numpy.typing import NDArray
 
 import onnx
+from nnc.addresses import check_addresses
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import fill, opened, read_file
@@ -36,6 +37,8 @@ MOST_MESSAGE_BYTES = 1 << 31
 # bytes of it. A node takes 0.25 ms to be built, rewritten and planned: a file of 1 MB is done in 5 s.
 MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
 OLDEST_OPSET = 7
+# What ONNX's library takes when it is first asked for operators: it ends the process where it gets no memory.
+LIBRARY_BYTES = 16_000_000
 # What some exporters write for a size that is open.
 OPEN = -1
 
@@ -90,6 +93,7 @@ class OnnxFile:
 @checked
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
     """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
+    check_addresses("reading an ONNX model", LIBRARY_BYTES)
     folder, nbytes = None, 0
     if isinstance(source, onnx.ModelProto):
         model = source

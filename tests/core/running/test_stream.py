@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from nnc.core.running.stream import Signal, Stream, Task
-from nnc.errors import StreamError, UsageError
+from nnc.errors import OutOfMemoryError, StreamError, UsageError
 
 PATIENCE = 30.0
 V = TypeVar("V")
@@ -58,6 +58,22 @@ def test_tasks_run_in_order_on_one_other_thread(stream: Stream) -> None:
     assert seen == list(range(200))
     assert len(set(threads)) == 1
     assert threading.get_ident() not in threads
+
+
+def test_a_stream_whose_thread_did_not_start_starts_another(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its tasks would wait for ever."""
+
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    seen: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refused)
+        with pytest.raises(OutOfMemoryError, match="a stream"):
+            stream.submit(append(seen, 1))
+    stream.submit(append(seen, 2))
+    stream.drain()
+    assert seen == [2]
 
 
 def test_submit_does_not_wait(stream: Stream) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from nnc.addresses import within_addresses
 from nnc.classes import dataclass
-from nnc.core.precautions.address_space import within_addresses
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.running.dispatch import (
     Backend,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from nnc.core.precautions.address_space import check_addresses
+from nnc.addresses import check_addresses
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
 
@@ -17,6 +17,8 @@ __all__ = ["ABSENCE", "VERSION", "content_of", "llvm", "undisturbed", "unlocked"
 
 # The size of the library that llvmlite brings: without room for it, it is not absent, and who waits for it is told.
 LIBRARY_BYTES = 200_000_000
+# What a piece of kernels takes while it is compiled, and more: LLVM ends the process where it gets no memory.
+COMPILING_BYTES = 64_000_000
 if "llvmlite.binding" not in sys.modules:
     check_addresses("loading LLVM", LIBRARY_BYTES)
 try:
@@ -36,7 +38,9 @@ def undisturbed() -> Iterator[None]:
     """A block of calls of LLVM: one thread at a time, no fork meanwhile, and Ctrl-C waits for its end.
 
     llvmlite takes its lock in Python, and an interrupt between the lines keeps it from every other thread for ever.
+    OutOfMemoryError where a limit on addresses leaves no room for them.
     """
+    check_addresses("compiling kernels", COMPILING_BYTES)
     with Shield(), FORK_GUARD:
         yield
 

@@ -19,6 +19,7 @@ from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
+from nnc.addresses import start
 from nnc.arguments import Size, explained
 from nnc.classes import dataclass
 from nnc.core.precautions.shield import Shield
@@ -111,7 +112,12 @@ class _Worker:
     def _start(self) -> None:
         self.process = os.getpid()
         self.thread = threading.Thread(target=self._work, name=f"nnc-{self.name}", daemon=True)
-        self.thread.start()
+        try:
+            start(self.thread, "a stream")
+        except BaseException:
+            # A thread that never ran would be waited for, and the next job starts one.
+            self.thread = None
+            raise
         _WORKERS.add(self)
 
     def _work(self) -> None:

@@ -17,12 +17,17 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from time import thread_time
 
+from nnc.addresses import check_addresses, start
 from nnc.backends.llvm.run.host import target_machine
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
-from nnc.core.running.llvm_library import content_of, llvm, undisturbed, unlocked
+from nnc.core.running.llvm_library import COMPILING_BYTES, content_of, llvm, undisturbed, unlocked
+from nnc.errors import OutOfMemoryError
+
+# A thread that compiles beside others: what it compiles, its stack, and the heap that the C library reserves for it.
+HELPER_BYTES = COMPILING_BYTES + 160_000_000
 
 
 def compile_source(source: str, target: TargetDescription) -> bytes:
@@ -76,6 +81,7 @@ class Crew:
 
     def run(self, workers: int) -> None:
         """Compile on so many threads, the calling one among them; raises the error of the first text that has one."""
+        check_addresses("compiling kernels", COMPILING_BYTES)
         helpers: list[threading.Thread] = []
         with FORK_GUARD:
             try:
@@ -94,10 +100,11 @@ class Crew:
 
     def _start(self, count: int, helpers: list[threading.Thread]) -> None:
         # Where no thread can be had the calling one does it all.
-        with suppress(RuntimeError):
+        with suppress(OutOfMemoryError):
+            check_addresses("threads that compile", count * HELPER_BYTES)
             for _ in range(count):
                 helper = threading.Thread(target=self._help, name="nnc-compile")
-                helper.start()
+                start(helper, "a thread that compiles")
                 helpers.append(helper)
 
     def _help(self) -> None:

@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.addresses import start
 from nnc.backends.llvm.run import interpreter
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
@@ -221,7 +222,7 @@ class WorkerPool(Uncopied):
             arguments = (self._shared.address, worker, 0)
             name = f"nnc-worker-{worker}"
             thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
-            thread.start()
+            start(thread, "a worker")
             ticket = interpreter.TICKETS + worker * interpreter.TICKET_SLOTS
             self._shared.slots[ticket + interpreter.THREAD] = thread.native_id or 0
             self._threads.append(thread)

@@ -6,12 +6,13 @@ limit they are asked for beforehand: some libraries end the process where they g
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from threading import Thread
 
 from nnc.errors import OutOfMemoryError
 
@@ -19,6 +20,15 @@ if sys.platform != "win32":
     import resource
 
 MEGABYTE = 1e6
+# The stack of a thread, and what the C library sets up for it: without them it ends the process.
+THREAD_BYTES = 24_000_000
+# How the loader of libraries says that a module of Python's got no addresses: it has no error number.
+UNMAPPED = (
+    "failed to map segment",
+    "annot allocate memory",
+    "cannot map zero-fill",
+    "cannot change memory protections",
+)
 
 
 def address_limit() -> int | None:
@@ -31,20 +41,44 @@ def address_limit() -> int | None:
 
 def addresses_in_use() -> int:
     """Bytes of addresses that the process has; 0 where the system does not say."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 @contextmanager
 def within_addresses(step: str) -> Iterator[None]:
-    """A block whose MemoryError, Python's own, is an OutOfMemoryError that names the step and the limit."""
+    """A block whose MemoryError, Python's own, is an OutOfMemoryError that names the step and the limit.
+
+    So are errors of the system and of its loader that say the same, and under a limit a SystemError: code in C that did
+    not look whether it got memory.
+    """
     try:
         yield
     except OutOfMemoryError:
         raise
-    except MemoryError:
+    except (MemoryError, ImportError, OSError, SystemError) as error:
+        if not is_shortage(error):
+            raise
         raise _shortage(step, "memory for it") from None
+
+
+def is_shortage(error: Exception) -> bool:
+    """Whether it says that memory or addresses are at their end."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, ImportError):
+        return any(word in str(error) for word in UNMAPPED)
+    return isinstance(error, MemoryError) or address_limit() is not None
+
+
+def start(thread: Thread, step: str) -> None:
+    """Start a thread. OutOfMemoryError where the limit, or the system, has no room for it."""
+    check_addresses(step, THREAD_BYTES)
+    try:
+        thread.start()
+    except RuntimeError:
+        raise _shortage(step, "a thread") from None
 
 
 def check_addresses(step: str, nbytes: int) -> None:
@@ -52,7 +86,7 @@ def check_addresses(step: str, nbytes: int) -> None:
     if address_limit() is None:
         return
     try:
-        mmap.mmap(-1, nbytes).close()
+        mmap.mmap(-1, max(1, nbytes)).close()
     except (OSError, MemoryError):
         raise _shortage(step, f"{nbytes / MEGABYTE:.0f} MB of addresses") from None
 
