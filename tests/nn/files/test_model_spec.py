@@ -31,6 +31,18 @@ class Doubled(Layer):
         return x * self.factor
 
 
+class Listed(Layer):
+    """y = x times each factor, of a list."""
+
+    def __init__(self, factors: list[float]) -> None:
+        self.factors = factors
+
+    def build(self, scope: Any, x: Any) -> Any:
+        for factor in self.factors:
+            x = x * factor
+        return x
+
+
 class Tripled(Layer):
     """y = 3 · x, the number an attribute like any other."""
 
@@ -156,3 +168,25 @@ def test_integer_inputs_stay_integers(tmp_path: Path) -> None:
     model = nn.Model(nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Dense(2)), (3,), input_dtype=I32)
     found = again(model, tmp_path)
     assert found.inputs == model.inputs
+
+
+def test_values_that_json_has_no_word_for_are_read_again(tmp_path: Path) -> None:
+    found = again(net(Doubled(float("inf")), Listed([2.0, 3.0])), tmp_path, classes=[Doubled, Listed])
+    inner = found.layer.parts
+    assert [inner[1][1].factor, inner[2][1].factors] == [float("inf"), [2.0, 3.0]]
+
+
+def test_layers_with_tensors_of_their_own_are_read_with_them(tmp_path: Path) -> None:
+    images = np.random.default_rng(1).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    convolution = nn.Conv2d(3, 4, 3)
+    convolution.bias.requires_grad = False
+    layer = nn.Sequential(convolution, nn.BatchNorm2d(4), nn.Flatten(), nn.Dense(2))
+    model = nn.Model(layer, (3, 8, 8), optimizer=nn.SGD(0.1))
+    model.train_on_batch(images, np.array([0, 1]))
+    found = again(model, tmp_path)
+    np.testing.assert_array_equal(found.predict(images), model.predict(images))
+    kept = found.state_dict()
+    found.train_on_batch(images, np.array([0, 1]))
+    changed = {name for name, value in found.state_dict().items() if not np.array_equal(value, kept[name])}
+    assert "0.weight" in changed
+    assert "0.bias" in kept.keys() - changed
