@@ -34,7 +34,9 @@ DOORS = {
         "compiler", "compiler.compiled", "compiler.place.memory", "control", "forward", "gradient", "ir", "records",
         "minimization", "passes", "quantization_report", "scopes", "sharing.*", "stages", "text.tables",
     },
-    "dynamic": {"arrays.*", "eager", "graph", "state", "traced", "transforms", "transforms.*", "tree", "variable"},
+    "dynamic": {
+        "arrays.*", "eager", "graph", "replay", "state", "traced", "transforms", "transforms.*", "tree", "variable",
+    },
     "onnx": set[str](),
     "language": {"gguf"},
     "parallel": {"buckets", "launching", "ordering", "places", "tensor_shards"},

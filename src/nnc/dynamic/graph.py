@@ -28,6 +28,7 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType
 from nnc.core.values.pool import Pool
+from nnc.core.values.recorder import PROFILER
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
@@ -50,6 +51,7 @@ from nnc.dynamic.record import (
     root_of,
 )  # fmt: skip
 from nnc.dynamic.refusals import check_command, check_variables, foreign_operand, recorded_beside
+from nnc.dynamic.replay import Replay
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Reduced, Variable
@@ -139,31 +141,34 @@ class DynamicGraph(Uncopied):
         return RecordedNode(None, (), (tensor,), number, number, origin)
 
     def _node(
-        self, source: Source, inputs: Sequence[Variable | None], outputs: tuple[Tensor, ...], oldest: int
+        self,
+        source: Source,
+        tensors: Sequence[Tensor | None],
+        places: Sequence[Place | None],
+        outputs: tuple[Tensor, ...],
+        oldest: int,
+        origin: str,
     ) -> RecordedNode:
-        """What ran, recorded; a constant gets a leaf for as long as the node reads it."""
-        origin = caller_origin()
-        places: list[Place | None] = []
+        """What ran on these tensors, recorded; one without a place gets a leaf for as long as the node reads it."""
+        read: list[Place | None] = []
         watched: list[Storage] | None = None
-        for variable in inputs:
-            if variable is None:
-                places.append(None)
+        for tensor, place in zip(tensors, places, strict=True):
+            if tensor is None:
+                read.append(None)
                 continue
-            storage = variable.tensor.storage
+            storage = tensor.storage
             if storage.watch is not None:
                 watched = [storage, *(watched or ())]
-            if variable.place is None:
-                tensor = variable.tensor
+            if place is None:
                 kept = tensor if tensor.is_contiguous else tensor.clone()
                 number = next(self._numbers)
-                places.append(RecordedNode(None, (), (kept,), number, number, origin))
-            else:
-                places.append(variable.place)
+                place = RecordedNode(None, (), (kept,), number, number, origin)
+            read.append(place)
         number = next(self._numbers)
         for storage in watched or ():
             assert storage.watch is not None
             storage.watch.read(storage.bytes, number)
-        return RecordedNode(source, tuple(places), outputs, number, oldest, origin)
+        return RecordedNode(source, tuple(read), outputs, number, oldest, origin)
 
     # ---- variables
 
@@ -269,7 +274,7 @@ class DynamicGraph(Uncopied):
     @frequent
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
-        ready, tensors, oldest = self._looked_up(command, inputs)
+        ready, tensors, places, oldest = self._looked_up(command, inputs)
         outputs = self._run_ready(ready, tensors, inputs)
         if oldest is None or self._number in _UNRECORDED.get():
             if oldest is not None and self._number in _APART.get():
@@ -277,27 +282,29 @@ class DynamicGraph(Uncopied):
             if len(outputs) == 1:
                 return (Variable(self, outputs[0], None),)
             return tuple([Variable(self, tensor, None) for tensor in outputs])
-        node = self._node(ready, inputs, outputs, oldest)
+        node = self._node(ready, tensors, places, outputs, oldest, caller_origin())
         if len(outputs) == 1:
             return (self._recorded(outputs[0], node),)
         return tuple(map(self._recorded, outputs, outputs_of(node)))
 
     def _compute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Tensor, ...]:
         """Run `command` now, without recording it."""
-        ready, tensors, _ = self._looked_up(command, inputs)
+        ready, tensors, _, _ = self._looked_up(command, inputs)
         return self._run_ready(ready, tensors, inputs)
 
     def _looked_up(
         self, command: AnyCommand, inputs: Sequence[Variable | None]
-    ) -> tuple[PreparedCommand, list[Tensor | None], int | None]:
-        """The command on these operands' specs, their tensors, and the number of the oldest node that leads to one."""
+    ) -> tuple[PreparedCommand, list[Tensor | None], list[Place | None], int | None]:
+        """The command on these operands' specs, their tensors and places, and the oldest node that leads to one."""
         tensors: list[Tensor | None] = []
+        places: list[Place | None] = []
         key: list[AnyCommand | TensorSpec | None] = [command]
         oldest: int | None = None
         try:
             for variable in inputs:
                 if variable is None:
                     tensors.append(None)
+                    places.append(None)
                     key.append(None)
                     continue
                 if type(variable) is not Variable:
@@ -309,6 +316,7 @@ class DynamicGraph(Uncopied):
                     if oldest is None or place.oldest < oldest:
                         oldest = place.oldest
                 tensors.append(tensor)
+                places.append(place)
                 key.append(tensor.spec)
         except TypeError:
             raise ArgumentError("execute", got=f"inputs={shown(inputs)}", need="several operands") from None
@@ -318,8 +326,8 @@ class DynamicGraph(Uncopied):
             check_command(command)
             raise
         if ready is None:
-            ready = self._prepared(command, tuple([None if tensor is None else tensor.spec for tensor in tensors]))
-        return ready, tensors, oldest
+            ready = self.prepared(command, tuple([None if tensor is None else tensor.spec for tensor in tensors]))
+        return ready, tensors, places, oldest
 
     def _run_ready(
         self, ready: PreparedCommand, tensors: list[Tensor | None], inputs: Sequence[Variable | None]
@@ -339,7 +347,43 @@ class DynamicGraph(Uncopied):
 
         return compute() if cache is None else cache.outputs(ready, inputs, compute)
 
-    def _prepared(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> PreparedCommand:
+    @frequent
+    def replay(self, replay: Replay, values: Sequence[Variable]) -> tuple[Variable, ...] | None:
+        """The outputs of commands on values of the specs that they are for, as `execute` gives them one by one.
+
+        None where that has more to do than to run and to record them: where commands wait, results are kept, or
+        somebody looks at each.
+        """
+        unrecorded = self._number in _UNRECORDED.get()
+        if QUEUES.get() or CACHES.get() or PROFILER.recorders or (unrecorded and self._number in _APART.get()):
+            return None
+        tensors: list[Tensor | None] = [None]
+        places: list[Place | None] = [None]
+        for value in values:
+            if value.graph is not self:
+                return None
+            tensors.append(value.tensor)
+            places.append(None if unrecorded else value.place)
+        for command in replay.commands:
+            given = [tensors[number] for number in command.inputs]
+            made = command.ready.run(self._pool, given)
+            tensors += made
+            known = [places[number] for number in command.inputs]
+            ages = [place.oldest for place in known if place is not None]
+            if ages:
+                node = self._node(command.ready, given, known, made, min(ages), command.origin)
+                places += outputs_of(node)
+            else:
+                places += [None] * len(made)
+            for number in command.last:
+                tensors[number] = None
+        return tuple([self._given(tensors[number], places[number]) for number in replay.outputs])
+
+    def _given(self, tensor: Tensor | None, place: Place | None) -> Variable:
+        assert tensor is not None
+        return Variable(self, tensor, None) if place is None else self._recorded(tensor, place)
+
+    def prepared(self, command: AnyCommand, specs: tuple[TensorSpec | None, ...]) -> PreparedCommand:
         """The command on these specs: the same object as long as the table keeps it."""
         ready = self._ready.get((command, *specs))
         if ready is not None:
@@ -470,8 +514,9 @@ class DynamicGraph(Uncopied):
             return self._leaf(tensor)
         if not tensor.is_contiguous:
             return contiguous(variable)
-        copy = self._prepared(Command(contiguous, NoAttrs()), (tensor.spec,))
-        return self._recorded(tensor, self._node(copy, (variable,), (tensor,), place.oldest))
+        copy = self.prepared(Command(contiguous, NoAttrs()), (tensor.spec,))
+        node = self._node(copy, (tensor,), (place,), (tensor,), place.oldest, caller_origin())
+        return self._recorded(tensor, node)
 
     def mark(self) -> int:
         """What is recorded from now on has a greater number."""
@@ -502,7 +547,8 @@ class DynamicGraph(Uncopied):
     ) -> tuple[Variable, ...]:
         """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
         oldest = min(operand.place.oldest for operand in inputs if operand.place is not None)
-        node = self._node(call, inputs, (*results, *tape), oldest)
+        tensors, places = [operand.tensor for operand in inputs], [operand.place for operand in inputs]
+        node = self._node(call, tensors, places, (*results, *tape), oldest, caller_origin())
         return tuple([self._recorded(*pair) for pair in zip(results, outputs_of(node), strict=False)])
 
     def _place_of(self, variable: Variable, role: str) -> Place:

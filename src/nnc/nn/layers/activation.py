@@ -55,6 +55,7 @@ class Activation(Layer):
     """y = f(x): its subclasses say of which function, and are whole with that."""
 
     __slots__ = ()
+    replays: ClassVar[bool] = True
     function: ClassVar[OperandFunction]
 
     def __init_subclass__(cls, of: OperandFunction) -> None:

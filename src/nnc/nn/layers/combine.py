@@ -19,6 +19,7 @@ class LayerParts(Layer):
 
     __slots__ = ("parts",)
     stands_by_class: ClassVar[bool] = False
+    replays: ClassVar[bool] = True
 
     def __init__(self, *layers: Layer | Sequence[Layer], **named: Layer) -> None:
         listed = layers[0] if len(layers) == 1 and isinstance(layers[0], list | tuple) else layers
@@ -56,6 +57,10 @@ class LayerParts(Layer):
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def replay_options(self) -> tuple[object, ...]:
+        """The parts."""
+        return (self.parts,)
 
     def named_children(self) -> dict[str, LayerState]:
         """The parts by name."""

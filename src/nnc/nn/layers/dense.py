@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.errors import ShapeError
@@ -22,6 +24,7 @@ class Dense(Layer):
     (2, 4)
     """
 
+    replays: ClassVar[bool] = True
     units: Count
     bias: bool = True
     activation: ActivationName | None = no_activation()

@@ -19,6 +19,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
+from nnc.nn.state.call_replay import replayed_call
 from nnc.nn.state.frames import called_inside
 from nnc.nn.state.layer_state import Building, LayerState, is_building
 from nnc.nn.state.own_scope import own_scope
@@ -117,6 +118,9 @@ class Layer(Answering, LayerState, ABC):
 
         Applied again, it has the same parameters. Several outputs are a tuple.
         """
+        replayed = replayed_call(self, values) if self.replays else None
+        if replayed is not None:
+            return replayed[0] if len(replayed) == 1 else replayed
         if values and all(isinstance(value, LayerValue | Input) for value in values):
             return LayerValue(self, values, name)
         if (

@@ -28,6 +28,7 @@ class Linear(Module):
     """
 
     branches_in_training: ClassVar[bool] = False
+    replays: ClassVar[bool] = True
 
     def __init__(self, in_features: Count, out_features: Count, bias: bool = True) -> None:
         super().__init__()

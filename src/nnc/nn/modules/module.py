@@ -130,6 +130,7 @@ class Module(MultiLayer):
 
     def __setattr__(self, name: str, value: object) -> None:
         own = self.own
+        own.changes += 1
         if (name in own.statistics or name in own.variables) and not isinstance(value, ASSIGNED):
             # Numbers for a tensor that is there, or an error: what else it became would be lost in silence.
             value = eager.tensor(value)  # type: ignore[arg-type]  # which looks at what it is given
@@ -156,6 +157,7 @@ class Module(MultiLayer):
         return super().__getattr__(name)  # type: ignore[misc]  # of `Answering`, which checkers do not see
 
     def __delattr__(self, name: str) -> None:
+        self.own.changes += 1
         if self.own.variables.pop(name, None) is None and self.own.statistics.pop(name, None) is None:
             object.__delattr__(self, name)
 

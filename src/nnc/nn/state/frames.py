@@ -121,6 +121,12 @@ def called_inside(layer: Any, values: tuple[Any, ...]) -> Any:  # noqa: ANN401  
     return made[0] if len(made) == 1 else made
 
 
+def is_plain() -> bool:
+    """Whether a layer that is called here has its own tensors as they are: in no `forward`, or in an eager one."""
+    frame = _FRAME.get()
+    return frame is None or (frame.trace is None and frame.scope.gives_own)
+
+
 def value_of(module: LayerState, name: str, variable: Variable, *, statistic: bool) -> ArrayOperand:
     """A parameter or statistic of a module, as the code that asks sees it."""
     frame = _FRAME.get()

@@ -11,7 +11,7 @@ are inputs with the value of each call, and what the function makes of them is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +73,16 @@ class OwnTensors:
         self.optimizer_kinds: dict[str, object] = {}
         # Values that the first call will find, by path.
         self.pending: dict[str, NDArray[np.generic]] = {}
+        # How often an attribute was set or deleted that may be an option.
+        self.changes = 0
+        # Calls that have been traced, by the specs of their inputs (`nnc.nn.state.call_replay`).
+        self.replays: dict[Hashable, Any] = {}
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "replays"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, replays={})
 
     def mode(self) -> tuple[bool, bool, tuple[tuple[bool, Device], ...]]:
         """What a compiled program depends on beside values."""
@@ -107,6 +117,8 @@ class LayerState:
     __slots__ = ("_own",)
     # Whether the layer may use other tensors in training than in use: its code is the user's.
     branches_in_training: ClassVar[bool] = False
+    # Whether its commands on eager values follow from its options and the specs of its inputs.
+    replays: ClassVar[bool] = False
     _own: OwnTensors
 
     @property
@@ -290,6 +302,10 @@ class LayerState:
         return HookHandle(self.own.hooks, hook)
 
     # ---- for `Layer`
+
+    def replay_options(self) -> tuple[object, ...]:
+        """The options of a layer that `replays`, as far as they may be set later."""
+        return ()
 
     def given(self, x: Any) -> Any:  # noqa: ANN401  # of any world
         """The inputs as hooks leave them, which get one input as it is and several as a tuple."""

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import field
+from types import MethodType
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
@@ -124,6 +125,11 @@ class Scope(Generic[T]):
     ranks: Ranks[T] | None = None
     # The scope as a layer that is built in it sees it.
     entered: Callable[[Scope[T], object], Scope[T]] = _unchanged
+
+    @property
+    def gives_own(self) -> bool:
+        """Whether layers get what the call of a layer has for them, which nothing around it freezes or adapts."""
+        return isinstance(self.resolve, MethodType) and self.adapt is _as_it_is
 
     def parameter(self, name: str, shape: Shape, like: Operand, initializer: Initializer) -> T:
         """The parameter `name` of this layer, of `like`'s element type and device."""
