@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 
@@ -61,3 +62,51 @@ def test_pieces_outlive_their_pool() -> None:
     storage.bytes[...] = 1
     gc.collect()
     assert storage.bytes.sum() == 64
+
+
+def test_small_and_large_pieces_are_counted_alike() -> None:
+    pool = Pool(kept=1 << 20)
+    kept = [pool.allocate(size) for size in (64, 100, 1 << 16, (1 << 16) + 1, 1 << 18)]
+    whole = 64 + 128 + (1 << 16) + (1 << 16) + 64 + (1 << 18)
+    assert (pool.lent, pool.waiting) == (whole, 0)
+    del kept
+    assert (pool.lent, pool.waiting) == (0, whole)
+    again = [pool.allocate(100), pool.allocate(1 << 18)]
+    assert pool.lent == 128 + (1 << 18)
+    assert pool.waiting == whole - pool.lent
+    del again
+    many = [pool.allocate(1 << 15) for _ in range(40)]
+    # One of them is the piece of 2^16 bytes.
+    assert pool.lent == 41 << 15
+    del many
+    assert pool.waiting == 0
+
+
+def test_many_small_pieces_go_back_to_the_system_without_a_miss() -> None:
+    pool = Pool(kept=1000)
+    kept = [pool.allocate(64) for _ in range(1000)]
+    del kept
+    for _ in range(3):
+        pool.allocate(64)
+    assert pool.lent == 0
+    assert pool._small_waiting() <= 64
+
+
+def test_threads_share_a_pool() -> None:
+    pool, clashes = Pool(), []
+
+    def work(number: int) -> None:
+        for turn in range(400):
+            kept = [pool.allocate(size) for size in (64, 64, 192, 1 << 17)]
+            for storage in kept:
+                storage.bytes[:8] = number
+            if any((storage.bytes[:8] != number).any() for storage in kept):
+                clashes.append(turn)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not clashes
+    assert pool.lent == 0

@@ -18,6 +18,8 @@ from nnc.core.values.device import Device
 from nnc.core.values.storage import ALIGNMENT, Bytes, Storage, allocate_on, check_label
 
 KEPT = 1 << 26
+# Pieces up to so many bytes wait in lists of their size, and so many of a size before somebody looks at them.
+SMALL, MANY = 1 << 16, 256
 
 
 class LentStorage(Storage):
@@ -28,7 +30,7 @@ class LentStorage(Storage):
 
     __slots__ = ("_piece", "_returned")
 
-    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage], label: str) -> None:
+    def __init__(self, piece: Storage, nbytes: int, returned: deque[Storage] | list[Storage], label: str) -> None:
         self._piece, self._returned = piece, returned
         self.owner, self.watch, self.file = piece, None, None
         self.address, self.nbytes, self.label, self.read_only = piece.address, nbytes, label, False
@@ -60,30 +62,38 @@ class DeviceMemoryPool:
 
 
 class Pool:
-    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back."""
+    """Pieces that wait to be used again. Where more than `kept` bytes wait, the system gets all of them back.
+
+    Small ones wait by size in lists, from which they are taken and to which they come back without a lock. Others are
+    put in order by whoever takes the next piece.
+    """
 
     def __init__(self, kept: int = KEPT) -> None:
         self.kept = kept
         self._lock = fork_safe_lock()
+        self._small: dict[int, list[Storage]] = {}
+        self._small_sizes: list[int] = []
         self._returned: deque[Storage] = deque()
         self._pieces: dict[int, list[Storage]] = {}
         self._sizes: list[int] = []
+        # Bytes of all pieces, and of the large ones that wait in order.
+        self._owned = 0
         self._waiting = 0
-        self._lent = 0
 
     @property
     def waiting(self) -> int:
         """Bytes that wait."""
         with self._lock:
             self._take_back()
-            return self._waiting
+            self._give_back()
+            return self._waiting + self._small_waiting()
 
     @property
     def lent(self) -> int:
         """Bytes that somebody holds."""
         with self._lock:
             self._take_back()
-            return self._lent
+            return self._owned - self._waiting - self._small_waiting()
 
     def of(self, device: Device) -> Pool | DeviceMemoryPool:
         """Where memory of a device comes from: of the host here."""
@@ -93,31 +103,47 @@ class Pool:
         """Memory, not initialized. MemoryLimitError when the system has not that much."""
         if label:
             check_label(label)
-        size = -(-nbytes // ALIGNMENT) * ALIGNMENT
-        piece = self._just_returned(size)
-        if piece is None:
-            with self._lock:
-                self._take_back()
-                piece = self._fitting(size)
-                self._lent += 0 if piece is None else piece.nbytes
+        size = (nbytes + ALIGNMENT - 1) & -ALIGNMENT
+        pieces = self._small.get(size)
+        if pieces and len(pieces) < MANY and not self._returned:
+            try:
+                return LentStorage(pieces.pop(), nbytes, pieces, label)
+            except IndexError:
+                pass
+        piece = self._taken(size)
+        home = self._returned if piece.nbytes > SMALL else self._small[piece.nbytes]
+        return LentStorage(piece, nbytes, home, label)
+
+    def _taken(self, size: int) -> Storage:
+        """A piece that waits, or fresh memory."""
+        with self._lock:
+            self._take_back()
+            piece = (self._fitting_small(size) if size <= SMALL else None) or self._fitting(size)
+            if piece is None or len(self._small.get(size, ())) >= MANY:
+                self._give_back()
         if piece is None:
             piece = Storage.allocate(size)
             with self._lock:
-                self._lent += piece.nbytes
-        return LentStorage(piece, nbytes, self._returned, label)
+                self._owned += size
+                if size <= SMALL and size not in self._small:
+                    self._small[size] = []
+                    insort(self._small_sizes, size)
+        return piece
 
-    def _just_returned(self, size: int) -> Storage | None:
-        """The piece that came back last, if it is just so large, as in a loop it is."""
-        try:
-            piece = self._returned.pop()
-        except IndexError:
-            return None
-        if piece.nbytes == size:
-            return piece
-        self._returned.append(piece)
+    def _fitting_small(self, size: int) -> Storage | None:
+        """The smallest small piece that is large enough, and no more than twice that."""
+        for place in range(bisect_left(self._small_sizes, size), len(self._small_sizes)):
+            if self._small_sizes[place] > 2 * size:
+                break
+            try:
+                return self._small[self._small_sizes[place]].pop()
+            except IndexError:
+                # None waits, or another thread has taken it.
+                continue
         return None
 
     def _fitting(self, size: int) -> Storage | None:
+        """The same of large ones."""
         place = bisect_left(self._sizes, size)
         if place == len(self._sizes) or self._sizes[place] > 2 * size:
             return None
@@ -130,13 +156,30 @@ class Pool:
         return piece
 
     def _take_back(self) -> None:
+        """Put large pieces that came back in order."""
         while self._returned:
             piece = self._returned.popleft()
-            self._lent -= piece.nbytes
             if piece.nbytes not in self._pieces:
                 self._pieces[piece.nbytes] = []
                 insort(self._sizes, piece.nbytes)
             self._pieces[piece.nbytes].append(piece)
             self._waiting += piece.nbytes
         if self._waiting > self.kept:
-            self._pieces, self._sizes, self._waiting = {}, [], 0
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Let the system have what waits, where that is too much."""
+        if self._waiting + self._small_waiting() <= self.kept:
+            return
+        self._owned -= self._waiting
+        self._pieces, self._sizes, self._waiting = {}, [], 0
+        for size, pieces in self._small.items():
+            for _ in range(len(pieces)):
+                try:
+                    pieces.pop()
+                except IndexError:
+                    break
+                self._owned -= size
+
+    def _small_waiting(self) -> int:
+        return sum(size * len(self._small[size]) for size in self._small_sizes)
