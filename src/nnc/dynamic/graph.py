@@ -447,6 +447,7 @@ class DynamicGraph(Uncopied):
             known = leaf.grad
             leaf.grad = gradient if known is None else known + gradient
 
+    @frequent
     def settle(self, variable: Variable, tensor: Tensor) -> None:
         """Let a leaf or a constant hold another tensor: the same object, of which what was computed knows nothing."""
         variable.tensor = variable.root = _contiguous(tensor)

@@ -20,7 +20,7 @@ part of that one's program.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from nnc.arguments import checked
+from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.origin import caller_origin
@@ -69,6 +70,17 @@ R = TypeVar("R")
 KEPT_SIGNATURES = 1024
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LastKey:
+    """The last signature, its modes of this table, what they were, and the key of its program."""
+
+    signature: Signature
+    table: Mapping[Signature, tuple[Mode, ...]]
+    modes: tuple[Mode, ...]
+    values: list[Hashable]
+    key: tuple[Hashable, ...]
+
+
 class CompiledFunction(Generic[P, R]):
     """A function that runs as one native program for each signature of its arguments.
 
@@ -88,6 +100,7 @@ class CompiledFunction(Generic[P, R]):
         # The modes of the programs that are kept, by signature: those of another signature make no program anew, and
         # a layer is held no longer than its program.
         self._modes: dict[Signature, tuple[Mode, ...]] = {}
+        self._last_key: LastKey | None = None
         # Signatures of calls with eager values alone, by their containers and specs.
         self._eager: TwoGenerations[tuple[Hashable, ...], Signature] = TwoGenerations(lambda: KEPT_SIGNATURES)
         self._arena = options.arena or Arena()
@@ -106,14 +119,18 @@ class CompiledFunction(Generic[P, R]):
         arrays.extend(draft.captured)
         if len(draft.inputs) > len(arrays):
             arrays.append(next_counter())
-        graph = _graph_of(arrays)
+        graph, tensors, recorded = _operands(arrays)
         # What comes of a program that renews variables is constant: their gradients were taken inside.
-        if not draft.renewed and _is_recorded(arrays) and graph.recording:
-            values = self._run_recorded(graph, program, arrays)
+        if recorded and not draft.renewed and graph.recording:
+            values = dict(enumerate(self._run_recorded(graph, program, arrays, tensors)))
         else:
-            values = tuple([Variable(graph, tensor, None) for tensor in self._run(program, arrays)])
-        for variable, place in program.renewals:
-            variable.become(values[place])
+            # Each output in memory of its own, computed from the arrays where they are.
+            made = program.moving.fresh(self._pool)
+            if made:
+                program.moving.run(tensors + made)
+            for variable, place in program.renewals:
+                variable.graph.settle(variable, made[place])
+            values = {place: Variable(graph, made[place], None) for place in program.given}
         result: R = program.assembled(values)
         return result
 
@@ -186,8 +203,17 @@ class CompiledFunction(Generic[P, R]):
         return program, arrays
 
     def _in_modes(self, signature: Signature) -> tuple[Hashable, ...]:
-        modes = self._modes.get(signature)
-        return signature if modes is None else (*signature, *[mode() for mode in modes])
+        """The signature with what its modes are now: the same object as the last time where they are the same."""
+        last, table = self._last_key, self._modes
+        if last is None or last.signature is not signature or last.table is not table:
+            modes = table.get(signature, ())
+            values = [mode() for mode in modes]
+            last = self._last_key = LastKey(signature, table, modes, values, (*signature, *values))
+            return last.key
+        values = [mode() for mode in last.modes]
+        if values != last.values:
+            last = self._last_key = LastKey(signature, table, last.modes, values, (*signature, *values))
+        return last.key
 
     def _keep(self, signature: Signature, made: RecordedFunction) -> RecordedFunction:
         """Keep a program, and modes and templates as long as there is a program of theirs."""
@@ -195,7 +221,8 @@ class CompiledFunction(Generic[P, R]):
         self._modes = _modes_of([*self._programs.values(), made])
         program = self._programs.put(self._in_modes(signature), made)
         programs = self._programs.values()
-        self._modes = _modes_of(programs)
+        # What modes were held by the last key is held no longer.
+        self._modes, self._last_key = _modes_of(programs), None
         self._templates.keep_only({entry.kind for entry in programs})
         return program
 
@@ -254,15 +281,8 @@ class CompiledFunction(Generic[P, R]):
         ).in_arena_of(self._arena)
         return RecordedFunction(compiled, MovingProgram(compiled, inputs, outputs), draft, signature)
 
-    def _run(self, program: RecordedFunction, arrays: Sequence[Any]) -> list[Tensor]:
-        """Each output in memory of its own, computed from the arrays where they are."""
-        made = program.moving.fresh(self._pool)
-        if made:
-            program.moving.run([*map(contiguous_tensor, arrays), *made])
-        return made
-
     def _run_recorded(
-        self, graph: DynamicGraph, program: RecordedFunction, arrays: Sequence[Any]
+        self, graph: DynamicGraph, program: RecordedFunction, arrays: Sequence[Any], tensors: Sequence[Tensor]
     ) -> tuple[Variable, ...]:
         """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
         if any(isinstance(entry, Variable) and entry.graph is not graph for entry in arrays):
@@ -270,7 +290,7 @@ class CompiledFunction(Generic[P, R]):
             raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
         call = self._call(program)
         made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
-        call.run([contiguous_tensor(value) for value in arrays], made)
+        call.run(tensors, made)
         inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 
@@ -392,18 +412,21 @@ def contiguous_tensor(value: Tree) -> Tensor:
     return tensor if tensor.is_contiguous else tensor.clone()
 
 
-def _graph_of(arrays: Sequence[Any]) -> DynamicGraph:
-    """The dynamic graph of the first variable, or the default one."""
+def _operands(arrays: Sequence[Any]) -> tuple[DynamicGraph, list[Tensor], bool]:
+    """The graph of the first variable or the default one, contiguous tensors, and whether one is recorded."""
+    graph: DynamicGraph | None = None
+    recorded = False
+    tensors = []
     for entry in arrays:
-        if isinstance(entry, Variable):
+        if type(entry) is not Variable:
+            tensors.append(contiguous_tensor(entry))
+            continue
+        tensor = entry.tensor
+        tensors.append(tensor if tensor.is_contiguous else tensor.clone())
+        if entry.place is not None:
+            # Gradients may be asked for.
+            recorded = True
+        if graph is None:
             assert isinstance(entry.graph, DynamicGraph)
-            return entry.graph
-    return default_graph()
-
-
-def _is_recorded(arrays: Sequence[Any]) -> bool:
-    """Whether gradients may be asked for of one of them."""
-    for entry in arrays:  # noqa: SIM110  # a generator would cost as much as all of its steps
-        if type(entry) is Variable and entry.place is not None:
-            return True
-    return False
+            graph = entry.graph
+    return graph or default_graph(), tensors, recorded

@@ -146,6 +146,8 @@ class RecordedFunction:
     # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
     renewals: tuple[tuple[Variable, int], ...] = ()
+    # The outputs that are results.
+    given: tuple[int, ...] = ()
     # The signature that it is kept under, and what is the same at all sizes.
     of: Signature = field(default=(LEAF, ()))
     kind: Hashable = None
@@ -155,8 +157,9 @@ class RecordedFunction:
         numbers = {entry: number for number, entry in enumerate(draft.outputs)}
         self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in draft.results)
         self.renewals = tuple((variable, numbers[symbol]) for variable, symbol in draft.renewed)
+        self.given = tuple(dict.fromkeys(place for place in self.order if place is not None))
 
-    def assembled(self, values: Sequence[Variable]) -> Tree:
+    def assembled(self, values: Mapping[int, Variable]) -> Tree:
         """What the function gives, of the values of its outputs."""
         structure = self.draft.structure
         if structure is LEAF and self.order[0] is not None:

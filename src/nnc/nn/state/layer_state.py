@@ -87,7 +87,7 @@ class OwnTensors:
     def mode(self) -> tuple[bool, bool, tuple[tuple[bool, Device], ...]]:
         """What a compiled program depends on beside values."""
         values = self.variables.values()
-        return self.training, self.frozen, tuple([(value.place is None, value.spec.device) for value in values])
+        return self.training, self.frozen, tuple([(value.place is None, value.tensor.spec.device) for value in values])
 
 
 class HookHandle(Generic[H]):

@@ -35,6 +35,7 @@ class MovingProgram(Uncopied):
         self.symbols = (*given, *written)
         self._given = len(given)
         self._rooms = [(value.spec, value.spec.nbytes, contiguous_strides(value.spec.shape)) for value in written]
+        self._on_host = all(spec.device.is_host for spec, _, _ in self._rooms)
         self._bound: Compiled | None = None
         self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
@@ -42,6 +43,8 @@ class MovingProgram(Uncopied):
 
     def fresh(self, pool: Pool) -> list[Tensor]:
         """Memory for what it writes."""
+        if self._on_host:
+            return [Tensor.over(spec, pool.allocate(nbytes), strides) for spec, nbytes, strides in self._rooms]
         of = pool.of
         return [Tensor.over(spec, of(spec.device).allocate(nbytes), strides) for spec, nbytes, strides in self._rooms]
 
