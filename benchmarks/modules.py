@@ -1,11 +1,11 @@
-"""What modules cost: an eager call beside torch's, and a compiled step of a module beside `train_on_batch`.
+"""What modules cost: eager calls and steps beside torch's, and a compiled step of a module beside `train_on_batch`.
 
     python benchmarks/modules.py [--rounds N] [--threads N]
 
-One JSON line per case: microseconds of a call, the least of the rounds, in which the sides take turns, and the median
-over rounds of ours over the other side. `eager` and `compiled` are `net(x)` of a perceptron, recorded and under
-`no_grad`, beside torch's eager call (without torch they stand alone); `step` is loss, gradients and Adam of
-64 → 128 → 10 on 32 rows.
+One JSON line per case: microseconds of a call, the least of many on each side, which take turns, and the median over
+rounds of ours over the other side. `eager` and `compiled` are `net(x)` of a perceptron, recorded and under `no_grad`,
+beside torch's eager call (without torch they stand alone); `training` is an eager step (loss, gradients and Adam)
+beside torch's; `step` a compiled one of 64 → 128 → 10 on 32 rows beside `train_on_batch`.
 """
 
 # ruff: noqa: ANN401  torch may be absent, so nothing here can name its types
@@ -30,24 +30,32 @@ from nnc.core.settings import SETTINGS
 
 Run = Callable[[], object]
 CALLS = 30
-SHAPES = (((64, 128, 10), 1), ((64, 128, 10), 32), ((784, 256, 128, 10), 64), ((1024, 4096, 1024), 8))
+SMALL, DIGITS = (64, 128, 10), (784, 256, 10)
+SHAPES = (
+    *((sizes, batch) for sizes in (SMALL, DIGITS) for batch in (1, 32, 256)),
+    ((784, 256, 128, 10), 64),
+    ((1024, 4096, 1024), 8),
+)
 
 
-def microseconds(run: Run) -> float:
-    start = time.perf_counter()
+def microseconds(run: Run) -> tuple[float, float]:
+    """The mean and the least of some calls."""
+    marks = [time.perf_counter()]
     for _ in range(CALLS):
         run()
-    return (time.perf_counter() - start) / CALLS * 1e6
+        marks.append(time.perf_counter())
+    return (marks[-1] - marks[0]) / CALLS * 1e6, min(end - begin for begin, end in pairwise(marks)) * 1e6
 
 
 def compare(row: dict[str, object], ours: Run, other: Run | None, rounds: int) -> None:
     """Print the least time of both and the median ratio."""
-    pairs: list[tuple[float, float]] = []
+    pairs = []
     for _ in range(rounds + 2):
-        pairs.append((microseconds(ours), microseconds(other) if other is not None else float("nan")))
-    best = {"ours": min(first for first, _ in pairs[2:]), "other": min(last for _, last in pairs[2:])}
-    ratio = statistics.median(first / last for first, last in pairs[2:])
-    print(json.dumps(row | {name: round(value, 1) for name, value in best.items()} | {"ratio": round(ratio, 2)}))
+        pairs.append((microseconds(ours), microseconds(other) if other is not None else (float("nan"),) * 2))
+    least, least_other = (min(pair[side][1] for pair in pairs[2:]) for side in (0, 1))
+    ratio = statistics.median(first[0] / last[0] for first, last in pairs[2:])
+    figures = {"ours": round(least, 1), "other": round(least_other, 1), "ratio_of_least": round(least / least_other, 2)}
+    print(json.dumps(row | figures | {"ratio": round(ratio, 2)}), flush=True)
 
 
 def layers_of(package: Any, sizes: tuple[int, ...]) -> Any:
@@ -72,6 +80,29 @@ def forward(torch: Any, rounds: int) -> None:
                 for way, call in (("eager", net), ("compiled", compiled)):
                     row = {"case": way, "sizes": sizes, "batch": batch, "recorded": recorded}
                     compare(row, lambda call=call, x=x: call(x), other, rounds)
+
+
+def training_step(package: Any, optimizers: Any, sizes: tuple[int, ...], x: Any, y: Any) -> Run:
+    """An eager step, as it is written with both."""
+    net, loss_fn = layers_of(package, sizes), package.CrossEntropyLoss()
+    optimizer = optimizers.Adam(net.parameters(), lr=1e-3)
+
+    def train() -> None:
+        optimizer.zero_grad()
+        loss_fn(net(x), y).backward()
+        optimizer.step()
+
+    return train
+
+
+def training(torch: Any, rounds: int) -> None:
+    for sizes, batch in SHAPES:
+        data, labels = np.random.default_rng(0).random((batch, sizes[0]), np.float32), np.arange(batch) % sizes[-1]
+        ours = training_step(nn, optim, sizes, nnc.tensor(data), nnc.tensor(labels))
+        other = None
+        if torch is not None:
+            other = training_step(torch.nn, torch.optim, sizes, torch.from_numpy(data), torch.from_numpy(labels))
+        compare({"case": "training", "sizes": sizes, "batch": batch}, ours, other, rounds)
 
 
 def step(rounds: int) -> None:
@@ -105,6 +136,7 @@ def main() -> None:
         torch = importlib.import_module("torch")
         torch.set_num_threads(options.threads)
     forward(torch, options.rounds)
+    training(torch, options.rounds)
     step(options.rounds)
 
 

@@ -26,9 +26,11 @@ def exact(value: SupportsFloat | SupportsIndex) -> Number:
     >>> exact(2), exact(2**53 + 1), exact(0.5)
     (2.0, 9007199254740993, 0.5)
     """
+    # The common cases first: asking a protocol takes longer than a small kernel.
     if type(value) is float:
-        # The common case first: asking a protocol takes longer than a small kernel.
         return value
+    if type(value) is int:
+        return float(value) if -EXACT <= value <= EXACT else value
     if size_of(value) is not None:
         # A share of a size of a graph in the making keeps what it follows from.
         number = cast("Number", value)

@@ -73,10 +73,8 @@ class Loss(ABC):
             fix = "give the target as predictions are: target.reshape(output.shape)"
             raise ShapeError(subject, got=f"a target of {wanted.spec}", need=f"{need}", fix=fix, origin=caller_origin())
         classes = self.classes(y.shape)
-        if classes and type(wanted) is Variable and wanted.size:
-            labels = wanted.numpy()
-            if not (labels.min() >= 0 and labels.max() < classes):
-                raise DataError(subject, got="a label out of range", need=f"0 to {classes - 1}", origin=caller_origin())
+        if classes and type(wanted) is Variable and wanted.spec.elements and not _are_labels(wanted.numpy(), classes):
+            raise DataError(subject, got="a label out of range", need=f"0 to {classes - 1}", origin=caller_origin())
         return self.build(y, cast(wanted, self.target_dtype or y.dtype))
 
     @property
@@ -103,6 +101,13 @@ class Loss(ABC):
     @abstractmethod
     def score(self, output: T, target: T) -> T:
         """A scalar that sums over the batch what users follow beside the loss (such as right answers)."""
+
+
+def _are_labels(labels: NDArray[np.generic], classes: int) -> bool:
+    """Whether all are 0 to `classes` - 1: without a sign, where one look says it, what is negative is larger."""
+    if labels.dtype.kind == "i" and labels.flags.c_contiguous:
+        return bool(np.maximum.reduce(labels.view(f"u{labels.dtype.itemsize}"), axis=None) < classes)
+    return bool(labels.min() >= 0 and labels.max() < classes)
 
 
 class PointwiseLoss(Loss):

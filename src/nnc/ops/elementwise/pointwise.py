@@ -410,20 +410,26 @@ _NONE = NoAttrs()
 
 def affine(x: T, scale: Number = 1.0, shift: Number = -0.0) -> T:
     """y = scale · x + shift. Integers are kept exactly; a number that x's type cannot hold is infinite there."""
+    scale = exact(scale) if type(scale) is int else scale
+    shift = exact(shift) if type(shift) is int else shift
     if type(scale) is float and type(shift) is float:
         return apply_command(_affine_command(scale, shift, math.copysign(1.0, scale), math.copysign(1.0, shift)), x)
     return apply(AFFINE, AffineAttrs(scale, shift), x)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # for eager code; signs tell 0.0 from -0.0
 def _affine_command(scale: float, shift: float, *signs: float) -> AnyCommand:
-    """Made once each, for eager code; signs tell 0.0 from -0.0."""
     return Command(AFFINE, AffineAttrs(scale, shift))
 
 
 def cast(x: T, dtype: DType) -> T:
     """y = x as `dtype`; the same operand when it already is."""
-    return x if x.spec.dtype is dtype else apply(CAST, CastAttrs(dtype), x)
+    return x if x.spec.dtype is dtype else apply_command(_cast_command(dtype), x)
+
+
+@lru_cache(maxsize=64)
+def _cast_command(dtype: DType) -> AnyCommand:
+    return Command(CAST, CastAttrs(dtype))
 
 
 def where(condition: T, a: T | float, b: T | float) -> T:

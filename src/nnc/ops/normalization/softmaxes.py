@@ -181,9 +181,13 @@ LABEL_DIFFERENCE = operator(
 )
 
 
+# Made once, for eager code.
+_CROSS_ENTROPY = Command(SOFTMAX_CROSS_ENTROPY, _NONE)
+
+
 def softmax_cross_entropy(x: T, labels: T) -> tuple[T, T]:
     """(loss per row, probabilities) of logits `x` and integer `labels`."""
-    loss, probability = x.apply(Command(SOFTMAX_CROSS_ENTROPY, _NONE), (x, labels))
+    loss, probability = x.apply(_CROSS_ENTROPY, (x, labels))
     return loss, probability
 
 
