@@ -196,10 +196,15 @@ class ProgramCall(RecordedCall):
 
     def run(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """One run of the program, on this memory."""
-        with self.options.lock:
-            if self._program is None:
-                self._program = self._compiled()
-        self._program.run([*inputs, *self.constants.values(), *outputs])
+        self.program().run([*inputs, *self.constants.values(), *outputs])
+
+    def program(self) -> MovingProgram:
+        """The program of arguments, of what is given, of constants, and of results and tape, which it writes."""
+        if self._program is None:
+            with self.options.lock:
+                if self._program is None:
+                    self._program = self._compiled()
+        return self._program
 
     def _compiled(self) -> MovingProgram:
         read, written = (*self.inputs, *self.given, *self.constants), (*self.outputs, *self.tape)

@@ -543,12 +543,13 @@ class DynamicGraph(Uncopied):
         """Bytes that tensors have, bytes that wait for tensors, bytes of the arena of gradient programs."""
         return self._pool.lent, self._pool.waiting, self._arena.taken
 
+    @frequent
     def record_call(
         self, call: RecordedCall, inputs: Sequence[Variable], results: Sequence[Tensor], tape: Sequence[Tensor] = ()
     ) -> tuple[Variable, ...]:
         """Record what has been run elsewhere as one node; its `tape` lives as long as a gradient may read it."""
-        oldest = min(operand.place.oldest for operand in inputs if operand.place is not None)
         tensors, places = [operand.tensor for operand in inputs], [operand.place for operand in inputs]
+        oldest = min(place.oldest for place in places if place is not None)
         node = self._node(call, tensors, places, (*results, *tape), oldest, caller_origin())
         return tuple([self._recorded(*pair) for pair in zip(results, outputs_of(node), strict=False)])
 

@@ -41,6 +41,9 @@ class PreparedCommand:
                 given.storage.file.check()
         if self.writes_over or self.elsewhere:
             outputs = self._outputs(pool, inputs)
+        elif len(self.places) == 1:
+            spec, size, strides, _ = self.places[0]
+            outputs = (Tensor.over(spec, pool.allocate(size), strides),)
         else:
             outputs = tuple([Tensor.over(spec, pool.allocate(size), strides) for spec, size, strides, _ in self.places])
         room = self.kernel.workspace_bytes

@@ -87,9 +87,9 @@ class Tensor:
     @classmethod
     def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
         """A tensor with uninitialized memory of the spec's device, fresh or from a pool."""
-        if pool is None:
-            return cls(spec, allocate_on(spec.device, spec.nbytes, label))
-        return cls(spec, pool.of(spec.device).allocate(spec.nbytes, label))
+        device, nbytes = spec.device, spec.nbytes
+        storage = allocate_on(device, nbytes, label) if pool is None else pool.of(device).allocate(nbytes, label)
+        return cls.over(spec, storage, contiguous_strides(spec.shape))
 
     @classmethod
     @frequent

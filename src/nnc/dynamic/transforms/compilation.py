@@ -285,13 +285,17 @@ class CompiledFunction(Generic[P, R]):
         self, graph: DynamicGraph, program: RecordedFunction, arrays: Sequence[Any], tensors: Sequence[Tensor]
     ) -> tuple[Variable, ...]:
         """The outputs as variables, of one node in the record, which keeps what its gradient reads."""
-        if any(isinstance(entry, Variable) and entry.graph is not graph for entry in arrays):
-            got, need = "variables of several graphs", "variables of one graph"
-            raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
-        call = self._call(program)
-        made = [Tensor.empty(spec, pool=self._pool) for spec in call.specs]
-        call.run(tensors, made)
-        inputs = [entry if isinstance(entry, Variable) else graph.constant(entry) for entry in arrays]
+        inputs = []
+        for entry in arrays:
+            operand = entry if type(entry) is Variable else graph.constant(entry)
+            if operand.graph is not graph:
+                got, need = "variables of several graphs", "variables of one graph"
+                raise SymbolError("compile", got=got, need=need, fix="detach() them", origin=caller_origin())
+            inputs.append(operand)
+        call = program.call or self._call(program)
+        moving = call.program()
+        made = moving.fresh(self._pool)
+        moving.run([*tensors, *call.constants.values(), *made])
         return graph.record_call(call, inputs, made[: call.results], made[call.results :])
 
     def _call(self, program: RecordedFunction) -> ProgramCall:

@@ -122,7 +122,7 @@ class ControlBlock:
         known = usable_processors() if workers > 1 and sys.platform == "linux" else []
         processors = [processor for processor in known if processor < interpreter.MOST_PROCESSORS]
         self._places = places_of(processors, workers)
-        self._scratch = ZeroedMemory.allocate(0)
+        self._scratch, self._room = ZeroedMemory.allocate(0), 0
         self._words = [_step_words(WINDOW)]
         self.slots = self._memory.words
         self.slots[interpreter.PLACES] = self._places.ctypes.data
@@ -157,8 +157,9 @@ class ControlBlock:
 
     def scratch(self, nbytes: int) -> int:
         """The address of so many bytes of scratch memory."""
-        if nbytes > self._scratch.nbytes:
+        if nbytes > self._room:
             self._scratch = ZeroedMemory.allocate(nbytes)
+            self._room = nbytes
         return self._scratch.address
 
 
