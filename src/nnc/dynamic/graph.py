@@ -9,7 +9,7 @@ What no variable that is still held depends on is forgotten (`nnc.dynamic.record
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -448,12 +448,15 @@ class DynamicGraph(Uncopied):
             leaf.grad = gradient if known is None else known + gradient
 
     @frequent
-    def settle(self, variable: Variable, tensor: Tensor) -> None:
-        """Let a leaf or a constant hold another tensor: the same object, of which what was computed knows nothing."""
-        variable.tensor = variable.root = _contiguous(tensor)
-        if variable.place is not None:
-            # What is recorded is held already.
-            variable.place = self._leaf_node(variable.tensor, caller_origin())
+    def settle(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
+        """Let leaves and constants hold other tensors: the same objects, of which what was computed knows nothing."""
+        origin = caller_origin()
+        for variable, given in pairs:
+            tensor = given if given.is_contiguous else given.clone()
+            variable.tensor = variable.root = tensor
+            if variable.place is not None:
+                # What is recorded is held already.
+                variable.place = self._leaf_node(tensor, origin)
 
     def train(self, variable: Variable, wanted: bool) -> None:
         """Let a constant be a leaf, or a leaf a constant: the same object, whose gradient so far is forgotten."""

@@ -50,6 +50,7 @@ def assign(variable: Variable, new: ArrayOperand) -> None:
 def assign_all(pairs: Iterable[tuple[Variable, ArrayOperand]]) -> None:
     """The same for many variables."""
     trace = active_trace()
+    settled: list[tuple[Variable, Tensor]] = []
     for variable, new in pairs:
         spec, own = new.spec, variable.spec
         if spec is not own and not spec.fits(own):
@@ -57,10 +58,11 @@ def assign_all(pairs: Iterable[tuple[Variable, ArrayOperand]]) -> None:
         if trace is not None:
             trace.renew(variable, new)
         elif isinstance(new, Variable):
-            variable.become(new)
+            settled.append((variable, new.tensor))
         else:
             got = f"a value that vmap() maps, {spec}"
             raise UsageError("assign", got=got, need="an eager value", fix="renew it outside of vmap()")
+    default_graph().settle(settled)
 
 
 def constant_of(value: ArrayOperand) -> ArrayOperand:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -72,8 +72,8 @@ class Recorder(Protocol):
     def train(self, variable: Variable, wanted: bool) -> None:
         """Let a constant be a leaf, or a leaf a constant."""
 
-    def settle(self, variable: Variable, tensor: Tensor) -> None:
-        """Let a leaf or a constant hold another tensor."""
+    def settle(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
+        """Let leaves and constants hold other tensors."""
 
     def gradients_of_trace(self) -> dict[int, Any] | None:
         """In a function that is compiled, the gradients of variables so far, by identity."""
@@ -189,7 +189,7 @@ class Variable(ArrayOperand):
     @frequent
     def become(self, new: Variable) -> None:
         """Hold another value from now on, as the leaf or the constant that this is; what was computed stays."""
-        self.graph.settle(self, new.tensor)
+        self.graph.settle(((self, new.tensor),))
 
     def __iadd__(self, other: object) -> Self:
         return self._in_place("+=", self + other)
@@ -247,7 +247,8 @@ class Variable(ArrayOperand):
         if self.spec.elements != 1:
             fix = "x.all() or x.any(); nnc.array_equal(x, y)" if self.spec.dtype.kind == "bool" else ""
             raise ShapeError("item", got=str(self.spec), need="one element", fix=fix, origin=caller_origin())
-        return self.tensor.to(CPU).numpy().item()
+        tensor = self.tensor
+        return (tensor if tensor.spec.device.is_host else tensor.to(CPU)).numpy().item()
 
     def tolist(self) -> object:
         """The elements as Python's numbers, in nested lists."""

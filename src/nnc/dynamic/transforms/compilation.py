@@ -128,8 +128,8 @@ class CompiledFunction(Generic[P, R]):
             made = program.moving.fresh(self._pool)
             if made:
                 program.moving.run(tensors + made)
-            for variable, place in program.renewals:
-                variable.graph.settle(variable, made[place])
+            if program.renewals:
+                graph.settle([(variable, made[place]) for variable, place in program.renewals])
             values = {place: Variable(graph, made[place], None) for place in program.given}
         result: R = program.assembled(values)
         return result
