@@ -275,7 +275,10 @@ class DynamicGraph(Uncopied):
     def execute(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:
         """Run `command` now; record it when an input is recorded."""
         ready, tensors, places, oldest = self._looked_up(command, inputs)
-        outputs = self._run_ready(ready, tensors, inputs)
+        if ready.writes_over or QUEUES.get() or CACHES.get():
+            outputs = self._run_ready(ready, tensors, inputs)
+        else:
+            outputs = ready.run(self._pool, tensors)
         if oldest is None or self._number in _UNRECORDED.get():
             if oldest is not None and self._number in _APART.get():
                 raise recorded_beside(command)
@@ -333,10 +336,7 @@ class DynamicGraph(Uncopied):
         self, ready: PreparedCommand, tensors: list[Tensor | None], inputs: Sequence[Variable | None]
     ) -> tuple[Tensor, ...]:
         """The outputs of a command: now, or as far as commands wait or results are kept in this thread."""
-        queues, caches = QUEUES.get(), CACHES.get()
-        if not queues and not caches and not ready.writes_over:
-            return ready.run(self._pool, tensors)
-        queue, cache = queues.get(self._number), caches.get(self._number)
+        queue, cache = QUEUES.get().get(self._number), CACHES.get().get(self._number)
         if ready.writes_over:
             if queue is not None:
                 queue.run()

@@ -12,10 +12,11 @@ from nnc.arguments import explained, frequent, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU, Device
+from nnc.core.values.dtype import F32, F64
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import WatchedMemory
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.array import FLOAT_RULES, ArrayOperand
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
@@ -128,6 +129,21 @@ class Variable(ArrayOperand):
         except TypeError:
             raise ArgumentError("apply", got=f"inputs={shown(inputs)}", need="several operands") from None
         return self.graph.execute(command, inputs) if traced is None else traced.apply(command, inputs)
+
+    def _meet(
+        self,
+        rule: Callable[[Any, Any], Any],
+        of_number: Callable[[Any, Any], Any],
+        other: object,
+        swapped: bool = False,
+    ) -> Self:
+        """As all operands do it; two eager values of f32 or f64 go straight to their command."""
+        if type(other) is Variable:
+            dtype = self.tensor.spec.dtype
+            if dtype is other.tensor.spec.dtype and (dtype is F32 or dtype is F64) and rule in FLOAT_RULES:
+                pair = (other, self) if swapped else (self, other)
+                return pair[0].graph.execute(FLOAT_RULES[rule].command, pair)[0]  # type: ignore[return-value]  # the class is final
+        return super()._meet(rule, of_number, other, swapped)
 
     @frequent
     def renewed(self, command: AnyCommand, inputs: Sequence[Variable | None]) -> tuple[Variable, ...]:

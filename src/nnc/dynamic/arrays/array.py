@@ -36,16 +36,19 @@ from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
 from nnc.ops.elementwise.pointwise import (
+    add,
     divide,
     equal,
     greater,
     greater_equal,
     less,
     less_equal,
+    multiply,
     not_equal,
     power,
     subtract,
 )
+from nnc.ops.function import BinaryOperator
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import transpose
 from nnc.ops.operand import T
@@ -61,6 +64,13 @@ NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 def _quotient(a: T, b: T) -> T:
     """a / b, of integers as f32."""
     return divide(continuous(a), continuous(b))
+
+
+# The operator that a rule is for operands of one floating type.
+FLOAT_RULES: dict[Callable[[Any, Any], Any], BinaryOperator] = {
+    sum_of: add, subtract: subtract, product_of: multiply, _quotient: divide, less: less, less_equal: less_equal,
+    greater: greater, greater_equal: greater_equal,
+}  # fmt: skip
 
 
 def _over(x: A, number: Any) -> A:  # noqa: ANN401  # Python's and NumPy's numbers

@@ -87,6 +87,8 @@ class OwnTensors:
     def mode(self) -> tuple[bool, bool, tuple[tuple[bool, Device], ...]]:
         """What a compiled program depends on beside values."""
         values = self.variables.values()
+        if not values:
+            return self.training, self.frozen, ()
         return self.training, self.frozen, tuple([(value.place is None, value.tensor.spec.device) for value in values])
 
 

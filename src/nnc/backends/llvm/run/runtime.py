@@ -185,7 +185,7 @@ class WorkerPool(Uncopied):
         With the address of the state of a loop run that, over tables of at most so many steps.
         """
         if workers == 1 and not loop and self.alone is not None:
-            self.alone(table, count, self._own_block().scratch(aligned(scratch)) if scratch else 0)
+            self.alone(table, count, self._own_block().scratch(scratch) if scratch else 0)
             return
         if workers == 1 or self._retired:
             self._launch(self._own_block(), table, count, 1, scratch, loop)
