@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
+from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import I64
+from nnc.core.values.recorder import PROFILER, Record
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.ops import add, cast, contiguous, less, matmul, reduce_sum, sort, transpose
@@ -53,6 +57,50 @@ def test_an_arena_that_has_grown_is_laid_out_anew_and_commands_of_two_backends_m
         result = Tensor.empty(spec((size,)))
         program.run([Tensor.from_numpy(values), result])
         np.testing.assert_allclose(result.numpy(), np.sort(values * 2) + np.arange(size)[::-1], rtol=1e-6)
+
+
+def test_programs_without_memory_of_their_own_serve_many_threads() -> None:
+    graph, arena = SymbolicGraph(), Arena()
+    a, b = graph.input(spec((3, 4))), graph.input(spec((3, 4)))
+    y = add(a, b)
+    program = program_of(graph, [a, b], y, arena)
+    wrong = []
+
+    def work(number: int) -> None:
+        first, second = tensors(number, 2 * number)
+        for _ in range(300):
+            result = Tensor.empty(y.spec)
+            program.run([first, second, result])
+            if not (result.numpy() == 3 * number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert program.compiled.memory().arena == 0
+    assert not wrong
+
+
+def test_such_programs_are_noted_and_checked_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = SymbolicGraph()
+    a, b = graph.input(spec((3, 4))), graph.input(spec((3, 4)))
+    y = add(a, b)
+    program = program_of(graph, [a, b], y, Arena())
+    first, second = tensors(1.0, 3.0)
+    for turn in range(6):
+        result = Tensor.empty(y.spec)
+        records: list[Record] = []
+        monkeypatch.setattr(SETTINGS, "debug", turn == 2)
+        if turn == 4:
+            PROFILER.add(records)
+        try:
+            program.run([first, second, result])
+        finally:
+            PROFILER.remove(records)
+        np.testing.assert_array_equal(result.numpy(), 4.0)
+        assert bool(records) is (turn == 4)
 
 
 def test_a_loop_runs_on_copies() -> None:

@@ -146,8 +146,9 @@ class RecordedFunction:
     # Per result which output it is, None for what is no symbol.
     order: tuple[int | None, ...] = ()
     renewals: tuple[tuple[Variable, int], ...] = ()
-    # The outputs that are results.
+    # The outputs that are results, and whether the function gives one of them and nothing else.
     given: tuple[int, ...] = ()
+    is_single: bool = False
     # The signature that it is kept under, and what is the same at all sizes.
     of: Signature = field(default=(LEAF, ()))
     kind: Hashable = None
@@ -158,12 +159,13 @@ class RecordedFunction:
         self.order = tuple(numbers[entry] if isinstance(entry, Symbol) else None for entry in draft.results)
         self.renewals = tuple((variable, numbers[symbol]) for variable, symbol in draft.renewed)
         self.given = tuple(dict.fromkeys(place for place in self.order if place is not None))
+        self.is_single = draft.structure is LEAF and self.order[0] is not None
 
     def assembled(self, values: Mapping[int, Variable]) -> Tree:
         """What the function gives, of the values of its outputs."""
         structure = self.draft.structure
-        if structure is LEAF and self.order[0] is not None:
-            return values[self.order[0]]
+        if self.is_single:
+            return values[self.given[0]]
         pairs = zip(self.order, self.draft.results, strict=True)
         return structure.unflatten([entry if place is None else values[place] for place, entry in pairs])
 

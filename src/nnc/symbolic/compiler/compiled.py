@@ -411,6 +411,11 @@ class Compiled(Uncopied):
         concrete.run()
         return tuple([self._found(symbol).to(CPU).numpy() for symbol in outputs])
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is laid out, and a run looks after no arena, input or file: all that it touches is bound."""
+        return self._concrete is not None and not (any(self.statement.arenas.values()) or self._inputs or self._files)
+
     def take_turn(self) -> None:
         """What comes before each run: SymbolError for inputs that were not written since the last one in this arena.
 

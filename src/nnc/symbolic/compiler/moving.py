@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from nnc.concrete import ConcreteGraph
 from nnc.concrete.run import Fixed
+from nnc.core.precautions.forking import fork_safe_lock
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import Call, Relocatable
 from nnc.core.settings import SETTINGS
@@ -40,6 +41,9 @@ class MovingProgram(Uncopied):
         self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
         self._steps: tuple[Step, ...] | None = None
+        # The step of a small program that has its table of addresses to itself, and nothing else to share.
+        self._bare: Step | None = None
+        self._turn = fork_safe_lock()
 
     def fresh(self, pool: Pool) -> list[Tensor]:
         """Memory for what it writes."""
@@ -50,7 +54,11 @@ class MovingProgram(Uncopied):
 
     def run(self, tensors: Sequence[Tensor]) -> None:
         """Run on these contiguous tensors of the symbols, which have their specs."""
-        if SETTINGS.debug:
+        bare = self._bare
+        if bare is not None and not (SETTINGS.debug or PROFILER.recorders):
+            with self._turn:
+                bare(tensors)
+        elif SETTINGS.debug:
             self.compiled.rebind(dict(zip(self.symbols, tensors, strict=True))).run()
         else:
             self.compiled.exclusively(lambda: self._run_moved(tensors))
@@ -65,8 +73,14 @@ class MovingProgram(Uncopied):
             self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
             self._steps = None if fixed is None else tuple(_step(value, self._places) for value in fixed)
             self._laid_out = concrete
+            alone = fixed is not None and len(fixed) == 1 and isinstance(fixed[0].program, Relocatable)
+            self._bare = self._steps[0] if self._steps and alone and self._bound.is_bare else None
         if self._steps is None or PROFILER.recorders:
             self._run_copied(self._bound, tensors)
+            return
+        if self._bare is not None:
+            with self._turn:
+                self._bare(tensors)
             return
         self._bound.take_turn()
         for step in self._steps:
