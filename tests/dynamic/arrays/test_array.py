@@ -468,3 +468,35 @@ def test_places_that_only_a_run_knows_are_assigned() -> None:
         table.at[0].set(np.array([1, 2, 3]))
     with pytest.raises(DTypeError, match="a str"):
         table.at[0].set("9")
+
+
+PAIRS = {
+    "add": (lambda a, b: a + b, ops.add),
+    "subtract": (lambda a, b: a - b, ops.subtract),
+    "multiply": (lambda a, b: a * b, ops.multiply),
+    "divide": (lambda a, b: a / b, ops.divide),
+    "less": (lambda a, b: a < b, ops.less),
+    "greater_equal": (lambda a, b: a >= b, ops.greater_equal),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "i32"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_operators_are_their_functions(name: str, dtype: str) -> None:
+    written, function = PAIRS[name]
+    a, b = nnc.tensor(np.array([[1, 0, 3]]), dtype), nnc.tensor(np.array([[1], [2]]), dtype)
+    for first, second in ((a, b), (b, a)):
+        result = written(first, second)
+        want = function(
+            *(each.astype(F32) if name == "divide" and dtype == "i32" else each for each in (first, second))
+        )
+        assert result.spec == want.spec
+        np.testing.assert_array_equal(result.numpy(), want.numpy())
+
+
+def test_operators_of_two_values_record_and_say_their_line() -> None:
+    a, b = nnc.variable([1.0, 2.0]), nnc.variable([3.0, 5.0])
+    ((a - b) * (b / a)).sum().backward()
+    np.testing.assert_allclose(a.grad, -b.numpy() / a.numpy() ** 2 * (a.numpy() - b.numpy()) + b.numpy() / a.numpy())
+    with pytest.raises(ShapeError, match=r"add: .*\(test_.*\.py:\d+\)"):
+        a + nnc.tensor([1.0, 2.0, 3.0])
