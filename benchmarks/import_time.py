@@ -3,7 +3,8 @@
     python benchmarks/import_time.py [--repeats N]
 
 `interpreter` is a process that imports nothing, `numpy` one that imports NumPy alone, which every import of nnc needs.
-`nnc` imports the front door, `nn` the face of the layers, and `model` makes a first model, which imports what it needs.
+`nnc` imports the front door, `nn` the face of the layers; `value` makes a first value and `model` a first model, which
+import what they need. `_megabytes` is the most memory in use of one process.
 Bytecode is there, as where a package is installed: a run before the first counted one writes it to a folder of its own.
 `processor` is the time on processors of all runs that count, which other processes lengthen less, per run.
 """
@@ -20,6 +21,7 @@ import tempfile
 import time
 
 PROGRAMS = {"interpreter": "pass", "numpy": "import numpy", "nnc": "import nnc", "nn": "from nnc import nn"}
+PROGRAMS["value"] = "import nnc; nnc.array([1.0])"
 PROGRAMS["model"] = "from nnc import nn; nn.Model(nn.Dense(10), (64,))"
 
 
@@ -33,6 +35,14 @@ def seconds(program: str, environment: dict[str, str]) -> float:
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
     return time.perf_counter() - start
+
+
+def megabytes(program: str, environment: dict[str, str]) -> float:
+    """The high-water mark of a process of the program."""
+    report = "\nprint(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
+    command = [sys.executable, "-c", program + report]
+    done = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    return int(done.stdout) * 1024 / 1e6
 
 
 def processor_seconds() -> float:
@@ -55,6 +65,7 @@ def main() -> None:
             processor = (processor_seconds() - start) / options.repeats
             row |= {name: round(statistics.median(times), 4), f"{name}_best": round(min(times), 4)}
             row |= {f"{name}_processor": round(processor, 4)}
+            row |= {f"{name}_megabytes": round(megabytes(program, environment), 1)}
     print(json.dumps(row))
 
 

@@ -2,6 +2,7 @@
 
 Imports only point down this list:
 
+    wiring
     cli
     export
     language
@@ -40,21 +41,17 @@ The names that a user lives with stand here, and their modules are imported when
     with nnc.profile() as p: …               where the time goes
     nnc.arena(limit="1GB")                   memory that several models share
 
-Each layer is public and usable without the ones above it. Only this module knows the backends: it hands them to
-`nnc.core.running.dispatch` in order of preference. `nnc.graph` and `nnc.planning` need the standard library alone, so
-where NumPy is not installed nothing is wired and those two still work.
+Each layer is public and usable without the ones above it. Only `nnc.wiring` knows the backends, and hands them to those
+below when they first ask. `import nnc` itself imports nothing: NumPy comes with the first name that needs it, and where
+it is not installed `nnc.graph` and `nnc.planning` still work.
 """
 
 import builtins
 import sys
-from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
-from typing import TYPE_CHECKING
 
-from nnc.addresses import within_addresses
-
+# As the module `typing` has it, which takes longer to be imported than this one.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
     from nnc import export as export
@@ -191,77 +188,13 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name not in _LAYERS and name not in _HOMES:
             raise _unknown(name)
-        with within_addresses(f"importing nnc.{name}"):
-            home = import_module(_HOMES.get(name, f"nnc.{name}"))
+        home = import_module("nnc.faces").imported(_HOMES.get(name, f"nnc.{name}"))
         if name in _LAYERS:
             return home
         value = getattr(home, name.rstrip("_").upper() if _HOMES[name] == "nnc.core.values.dtype" else name)
         globals()[name] = value
         return value
 
-
-if find_spec("numpy") is not None:
-    from nnc.core.precautions.forking import FORK_GUARD
-    from nnc.core.running.deferred import DeferredBackend
-    from nnc.core.running.devices import DEVICES, DeviceDriver
-    from nnc.core.running.dispatch import DISPATCHER, Backend
-    from nnc.core.running.namespace import use_namespace
-    from nnc.core.values.storage import use_devices
-    from nnc.planning.native import Loop, use_compiler
-
-    def _make(module: str, name: str) -> Backend:
-        """A backend, imported when a command first asks for it, so that importing the package stays quick."""
-        with FORK_GUARD:
-            backend: Backend = getattr(import_module(module), name)()
-        return backend
-
-    def _translate(loop: Loop) -> Loop:
-        """A loop of a solver as native code."""
-        with FORK_GUARD:
-            native: Loop = import_module("nnc.backends.llvm.run.translate").translate(loop)
-        return native
-
-    _llvm = DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend"))
-    DISPATCHER.add(_llvm, packages=("llvmlite",))
-    _reference = DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend"))
-    DISPATCHER.add(_reference, measured=False)
-    DISPATCHER.add(DeferredBackend("blas", lambda: _make("nnc.backends.blas.backend", "BlasBackend")))
-    _onednn = DeferredBackend("onednn", lambda: _make("nnc.backends.onednn.backend", "OnednnBackend"))
-    DISPATCHER.add(_onednn, packages=("onednn-cpu-gomp",))
-    DISPATCHER.add(DeferredBackend("transfer", lambda: _make("nnc.backends.transfer.backend", "TransferBackend"), ""))
-
-    def _driver(kind: str) -> DeviceDriver:
-        """The driver of a kind of devices, which looks for its library."""
-        with FORK_GUARD:
-            driver: DeviceDriver = getattr(import_module(f"nnc.backends.gpu.{kind}.driver"), f"{kind}_driver")()
-        return driver
-
-    def _device_backend(kind: str) -> Backend:
-        """The backend of a kind of devices."""
-        with FORK_GUARD:
-            backend: Backend = import_module("nnc.backends.gpu.backend").GpuBackend(kind)
-        return backend
-
-    for _kind in ("cuda", "vulkan"):
-        DEVICES.add(_kind, partial(_driver, _kind))
-        DISPATCHER.add(DeferredBackend(_kind, partial(_device_backend, _kind), _kind))
-    use_compiler(_translate)
-    use_devices(DEVICES.driver)
-
-    def _target(name: str) -> Backend:
-        """The kernels of the processor that a library is made for."""
-        with FORK_GUARD:
-            target: Backend = import_module("nnc.backends.llvm.target_backend").target_backend(name)
-        return target
-
-    DISPATCHER.serve_targets(_target)
-
-    def _namespace(version: str | None) -> ModuleType:
-        """The array API of that version of the standard."""
-        namespace: ModuleType = import_module("nnc.array_api").namespace_of(version)
-        return namespace
-
-    use_namespace(_namespace)
 
 # All that can be had without an extra: `language`, `onnx` and `sklearn` are asked for by their names.
 __all__ = [

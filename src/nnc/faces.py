@@ -6,10 +6,17 @@
 A type checker reads imports under `TYPE_CHECKING` instead; a test holds that both name the same.
 """
 
+import gc
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 from nnc.addresses import within_addresses
+
+# Objects more than were freed before Python looks for cycles. One more than where `RareCollections` puts it, which must
+# not take this for its own.
+UNLOOKED = 100_001
 
 
 def homes(rows: Mapping[str, str]) -> dict[str, str]:
@@ -26,8 +33,33 @@ def fetched(name: str, known: Mapping[str, str], namespace: dict[str, object]) -
 
     OutOfMemoryError where there is no memory to import it.
     """
-    with within_addresses(f"importing {known[name]}"):
-        module = import_module(known[name])
+    module = imported(known[name])
     value = module if known[name].endswith(f".{name}") else getattr(module, name)
     namespace[name] = value
     return value
+
+
+def wire() -> None:
+    """Have the modules that ask be handed what they cannot name: backends, drivers of devices, the array API.
+
+    Only once; nothing where NumPy is not installed, without which only `nnc.graph` and `nnc.planning` work.
+    """
+    if find_spec("numpy") is not None:
+        imported("nnc.wiring")
+
+
+def imported(module: str) -> ModuleType:
+    """The module, with rare looks for cycles: all that an import makes stays, and they took a sixth of its time.
+
+    OutOfMemoryError where there is no memory for it.
+    """
+    before = gc.get_threshold()
+    is_often = 0 < before[0] < UNLOOKED - 1
+    if is_often:
+        gc.set_threshold(UNLOOKED, *before[1:])
+    try:
+        with within_addresses(f"importing {module}"):
+            return import_module(module)
+    finally:
+        if is_often and gc.get_threshold()[0] == UNLOOKED:
+            gc.set_threshold(*before)

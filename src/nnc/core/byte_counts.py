@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
 from nnc.errors import UsageError
 
@@ -21,4 +20,6 @@ def bytes_in(text: str) -> int:
     unit = UNITS.get(parsed[2].upper()) if parsed else None
     if parsed is None or unit is None:
         raise UsageError("bytes", got=repr(text), need="bytes such as 4096, 512MB or 1.5GiB")
-    return int(Fraction(parsed[1]) * unit)
+    whole, _, part = parsed[1].partition(".")
+    nbytes: int = int(whole + part) * unit // 10 ** len(part)
+    return nbytes

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from nnc.errors import NncError
+from nnc.faces import wire
 
 Loop: TypeAlias = Callable[..., int]
 Compiler: TypeAlias = Callable[[Loop], Loop]
@@ -23,6 +24,7 @@ def use_compiler(compiler: Compiler | None) -> None:
 def compiled(loop: Loop) -> Loop | None:
     """`loop` as native code, made at the first call; `None` when there is no compiler or it cannot."""
     if loop not in _COMPILED:
+        wire()
         _COMPILED[loop] = None
         for compiler in _COMPILER:
             try:

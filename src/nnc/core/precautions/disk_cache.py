@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ MAGIC = b"NNCOBJ2\n"
 CHECKSUM_BYTES = 32
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PRIVATE = 0o700
+NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 # A listing of 77,000 entries takes 0.3 s: it is done about once while this share of the limit is written.
 SHARE_BETWEEN_LISTINGS = 64
 # A use that much after the last one is noted: at most one write for each entry and hour.
@@ -187,12 +187,13 @@ def _read(path: Path) -> bytes | None:
 
 def _write(folder: Path, name: str, content: bytes) -> None:
     with Shield():
-        handle, temporary = tempfile.mkstemp(dir=folder)
+        temporary = folder / f".{os.urandom(8).hex()}.part"
+        handle = os.open(temporary, NEW, stat.S_IRUSR | stat.S_IWUSR)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.replace(temporary, folder / name)
         except OSError:
             with suppress(OSError):
-                Path(temporary).unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
             raise

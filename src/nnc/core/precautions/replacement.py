@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterable
@@ -97,7 +96,7 @@ class _Part:
         mode = _USUAL if permissions is None else stat.S_IRUSR | stat.S_IWUSR
         while self.file is None:
             with Shield():
-                self.path = self.target.with_name(f".{self.target.name}.{secrets.token_hex(4)}.part")
+                self.path = self.target.with_name(f".{self.target.name}.{os.urandom(4).hex()}.part")
                 self.file = os.fdopen(os.open(self.path, _NEW, mode), "wb")
                 if not _locked(self.file):
                     self.discard()

@@ -2,7 +2,7 @@
 
 A backend *claims* a command by returning a kernel for the specs at hand; the first claim in the order of
 preference wins. A backend may have other kernels for the command, its variants, which nothing but a measurement
-prefers. Only `nnc/__init__.py` puts backends into the table, so no upper layer knows their names.
+prefers. Only `nnc/wiring.py` puts backends into the table, so no upper layer knows their names.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.core.precautions.recent import TwoGenerations
@@ -23,6 +23,7 @@ from nnc.core.values.sizes import Renewal
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError
+from nnc.faces import wire
 
 Specs = tuple[TensorSpec | None, ...]
 Tensors = tuple[Tensor | None, ...]
@@ -410,4 +411,15 @@ def one_by_one(calls: Sequence[Call]) -> Program:
     return run
 
 
-DISPATCHER = Dispatcher()
+_OF_PROCESS = Dispatcher()
+
+if TYPE_CHECKING:
+    DISPATCHER = _OF_PROCESS
+else:
+
+    def __getattr__(name: str) -> object:
+        """`DISPATCHER`, the table of this process, with its backends from the first time that it is asked for."""
+        if name != "DISPATCHER":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        wire()
+        return _OF_PROCESS

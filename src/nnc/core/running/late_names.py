@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
-from nnc.addresses import within_addresses
+from nnc.faces import imported
 from nnc.vocabulary.answers import unknown_name
 
 
@@ -20,8 +19,7 @@ def late_names(
     def found_late(name: str) -> object:
         if name not in homes:
             raise unknown_name(f"module {package!r}", name, forms or {}, lambda: (*names, *homes), f"{package}.")
-        with within_addresses(f"importing {package}.{name}"):
-            value = names[name] = getattr(import_module(f"{package}.{homes[name]}"), name)
+        value = names[name] = getattr(imported(f"{package}.{homes[name]}"), name)
         return value
 
     return found_late

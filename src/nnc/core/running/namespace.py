@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from nnc.errors import UsageError
+from nnc.faces import wire
 
 Namespace: TypeAlias = Callable[[str | None], ModuleType]
 
@@ -20,6 +21,8 @@ def use_namespace(namespace: Namespace) -> None:
 
 def array_namespace(version: str | None) -> ModuleType:
     """The module of that version; UsageError where no layer above has one."""
+    if not _NAMESPACE:
+        wire()
     for namespace in _NAMESPACE:
         return namespace(version)
     raise UsageError("__array_namespace__", got="no namespace", need="one that was wired", fix="import nnc")

@@ -18,6 +18,7 @@ from nnc.core.precautions.reading import MappedFile
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.recorder import PROFILER, Allocated, now
 from nnc.errors import ArgumentError, DeviceError, MemoryLimitError, OutOfMemoryError
+from nnc.faces import wire
 
 ALIGNMENT = 64
 MAX_BYTES = 2**62
@@ -235,7 +236,7 @@ def use_devices(find: Callable[[Device], DeviceMemory]) -> None:
 def memory_of(device: Device) -> DeviceMemory:
     """The driver of a device; DeviceError for one that is not there."""
     if not _FIND_MEMORY:
-        raise DeviceError("device", got=str(device), need=str(CPU), fix="import nnc")
+        wire()
     return _FIND_MEMORY[0](device)
 
 
