@@ -47,7 +47,11 @@ class LentStorage(Storage):
 
     def __del__(self) -> None:
         # Nothing but an append, which needs no lock: the last holder may go at any moment, on any thread.
-        self._returned.append(self._piece)
+        try:
+            self._returned.append(self._piece)
+        except AttributeError:
+            # Ctrl-C came in before it held the piece, which then nobody holds.
+            return
 
 
 @dataclass(frozen=True, slots=True)
