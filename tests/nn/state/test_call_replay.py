@@ -237,6 +237,41 @@ def test_subclasses_are_the_users() -> None:
     assert len(CALLS) == 4
 
 
+IMAGES = np.random.default_rng(0).random((2, 6, 6, 4), np.float32)
+LAYERS: dict[str, tuple[Callable[[], nn.Layer], np.ndarray]] = {
+    "layer norm": (nn.LayerNorm, X),
+    "layer norm alone": (lambda: nn.LayerNorm(affine=False), X),
+    "root mean square": (nn.RMSNorm, X),
+    "instances": (nn.InstanceNorm, IMAGES),
+    "convolution": (lambda: nn.Convolution(3, 3), IMAGES),
+    "largest": (nn.MaxPool, IMAGES),
+    "mean": (nn.AveragePool, IMAGES),
+    "mean of all": (nn.GlobalAveragePool, IMAGES),
+    "embedding": (lambda: nn.Embedding(5, 3), np.array([[0, 4], [2, 2]])),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_that_replay_do_the_same(name: str) -> None:
+    make, data = LAYERS[name]
+    layer, x = make(), nnc.tensor(data)
+    if data.dtype == np.float32:
+        x.requires_grad_()
+    warm(layer, x)
+    assert is_replayed(layer)
+    results = []
+    for call in (layer, lambda x: long_way(layer, x)):
+        layer.zero_grad()
+        x.grad = None
+        y = call(x)
+        (y * y).sum().backward()
+        slopes = [each.grad.numpy().copy() for each in (x, *layer.parameters()) if each.grad is not None]
+        results.append([y.numpy().copy(), *slopes])
+    assert len(results[0]) == len(results[1]) > 1
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_layers_that_draw_or_renew_go_the_long_way() -> None:
     for layer in (nn.Dropout(0.5), nn.BatchNorm()):
         net, x = nn.Sequential(nn.Dense(3), layer), nnc.tensor(X)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from nnc.arguments import Count, Size, checked
 from nnc.classes import dataclass
@@ -29,6 +29,7 @@ class Convolution(Layer):
     (2, 3, 3, 8)
     """
 
+    replays: ClassVar[bool] = True
     filters: Count
     kernel: Count = 3
     stride: Count = 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from nnc.arguments import Count, checked
@@ -32,6 +34,7 @@ class Embedding(Layer):
     (1, 3, 8)
     """
 
+    replays: ClassVar[bool] = True
     count: Count
     features: Count
     dtype: DType = F32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nnc.arguments import Count, Rate, checked
 from nnc.classes import dataclass
 from nnc.errors import ShapeError
@@ -22,6 +24,7 @@ class LayerNorm(Layer):
     [[-1.  1.]]
     """
 
+    replays: ClassVar[bool] = True
     axes: Count = 1
     epsilon: Rate = 1e-5
     affine: bool = True
@@ -44,6 +47,7 @@ class RMSNorm(Layer):
     [[1. 1.]]
     """
 
+    replays: ClassVar[bool] = True
     axes: Count = 1
     epsilon: Rate = 1e-5
     affine: bool = True
@@ -83,6 +87,7 @@ class InstanceNorm(Layer):
     (2, 8, 8, 3)
     """
 
+    replays: ClassVar[bool] = True
     epsilon: Rate = 1e-5
     affine: bool = True
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 from nnc.arguments import Count, Size, checked
 from nnc.classes import dataclass
@@ -28,6 +29,7 @@ class MaxPool(Layer):
     (2, 4, 4, 3)
     """
 
+    replays: ClassVar[bool] = True
     kernel: Count = 2
     stride: Size = 0
     padding: Size = 0
@@ -50,6 +52,7 @@ class AveragePool(Layer):
     (2, 4, 4, 3)
     """
 
+    replays: ClassVar[bool] = True
     kernel: Count = 2
     stride: Size = 0
     padding: Size = 0
@@ -174,6 +177,8 @@ class GlobalAveragePool(Layer):
     >>> nn.GlobalAveragePool()(nnc.ones((2, 8, 8, 3))).shape
     (2, 3)
     """
+
+    replays: ClassVar[bool] = True
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""
