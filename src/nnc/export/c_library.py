@@ -18,6 +18,7 @@ import numpy as np
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
+from nnc.codegen.ir.targets import SMALL
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
@@ -89,10 +90,12 @@ def library(
     constants_inside: bool | None = None,
     pool: bool = False,
     shared: bool = False,
+    small: bool = False,
 ) -> CLibrary:
     """The library of a model, of an ONNX file, of a compiled function, or of a program that was compiled for a target.
 
-    `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. A model predicts
+    `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. `small` code takes less
+    flash and scratch memory, and more time; behind the name of a target the word says the same. A model predicts
     `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
     dimensions. Either may be several, of one dimension, from which callers choose in each run: `batch=range(1, 9)`.
     `example` are arguments of a function, or specs of them. Constants are in the library, or in NAME.weights; by their
@@ -112,7 +115,11 @@ def library(
     if open_size is not None and not isinstance(source, Model | ExportableModel):
         got = f"open sizes of {type(source).__name__}"
         raise UsageError("library", got=got, need="a model or an ONNX file", fix="a library for each size")
-    ports = [ports_of(source, TARGET + target, function, example, row.batch, quantize, row.sizes) for row in chosen]
+    if small and isinstance(source, ProgramPorts):
+        got, fix = "small code of a program that is compiled", f'compile(..., backend="{TARGET}aarch64,{SMALL}")'
+        raise UsageError("library", got=got, need="a program compiled for it", fix=fix)
+    asked = TARGET + (f"{target},{SMALL}" if small else target)
+    ports = [ports_of(source, asked, function, example, row.batch, quantize, row.sizes) for row in chosen]
     backend = DISPATCHER.backend(ports[0].compiled.planned.backend)
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"

@@ -17,6 +17,7 @@ from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
+from nnc.codegen.ir.targets import small
 from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
@@ -37,10 +38,11 @@ SCALAR_OF = {
 TOLERANCE = {F64: 1e-12, F32: 1e-5, F16: 2e-3}
 
 
-@lru_cache(maxsize=1)
-def jit() -> Jit:
+@lru_cache(maxsize=2)
+def jit(*, small_code: bool = False) -> Jit:
     """A JIT that keeps what it compiles where the environment says, for the next run."""
-    return Jit(host_target(), DiskCache(SETTINGS.cache_folder))
+    target = small(host_target()) if small_code else host_target()
+    return Jit(target, DiskCache(SETTINGS.cache_folder))
 
 
 @lru_cache(maxsize=1)
@@ -70,11 +72,14 @@ def extent(array: Array) -> AddressRange:
     return AddressRange(low, high)
 
 
-def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[ZeroedMemory]) -> Launch:
+def launch(
+    generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], keep: list[ZeroedMemory], *,
+    small_code: bool = False,
+) -> Launch:  # fmt: skip
     """A launch of the generator's kernel; its workspace is put into `keep`. Skips f16 where it is not converted."""
     if not host_target().half and any(array.dtype == np.float16 for array in (*inputs, *outputs)):
         pytest.skip("no conversion of f16 here")
-    kernel = jit().kernel(generator)
+    kernel = (jit(small_code=True) if small_code else jit()).kernel(generator)
     addresses = [array.ctypes.data for array in (*inputs, *outputs)]
     writes = [extent(array) for array in outputs]
     if kernel.workspace:
@@ -84,10 +89,13 @@ def launch(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Arra
     return Launch(kernel, tuple(addresses), tuple(extent(array) for array in inputs), tuple(writes))
 
 
-def run(generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], workers: int = 1) -> None:
+def run(
+    generator: Generator, inputs: Sequence[Array], outputs: Sequence[Array], workers: int = 1, *,
+    small_code: bool = False,
+) -> None:  # fmt: skip
     """Run the generator's kernel once."""
     keep: list[ZeroedMemory] = []
-    NativeProgram(pool(), [launch(generator, inputs, outputs, keep)], workers).run()
+    NativeProgram(pool(), [launch(generator, inputs, outputs, keep, small_code=small_code)], workers).run()
 
 
 def check(generator: Generator, inputs: Sequence[Array], wanted: Sequence[Array], spread: float = 1.0) -> None:

@@ -19,13 +19,14 @@ class ProcessorClaims(TableClaims[LlvmKernel]):
     """The table of kernels as a processor sees it."""
 
     def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
-        """Operands that the kernel packs, as it packs them."""
+        """Operands that the kernel packs, as it packs them; where code is small, memory for that counts for all."""
         present, results = present_specs(inputs), present_specs(outputs)
         products = work(command, inputs, results) / 2
         computing = nanoseconds(self.target, computed(SCALARS[results[0].dtype.name]), products)
         wishes = row_wishes(command, present, results, self.target)
         return tuple(
-            LayoutWish(place, layout, saved / (saved + computing)) for place, (layout, saved) in wishes.items()
+            LayoutWish(place, layout, 1.0 if self.target.small else saved / (saved + computing))
+            for place, (layout, saved) in wishes.items()
         )
 
 

@@ -43,6 +43,7 @@ Weights = Annotated[
 ]
 Pool = Annotated[bool, typer.Option("--pool", help="A function too that workers of the caller's share.")]
 Shared = Annotated[bool, typer.Option("--shared", help="A shared library too, where a linker for the target is here.")]
+Small = Annotated[bool, typer.Option("--small", help="Code and scratch memory of few bytes, which takes more time.")]
 PREFIX = "model."
 
 
@@ -59,11 +60,13 @@ def build(
     weights: Weights = "auto",
     pool: Pool = False,
     shared: Shared = False,
+    small: Small = False,
     json: AsJson = False,
 ) -> int:
     """Write a C library: archive, header, an example, a check of recorded answers, and its memory as numbers.
 
     nnc build digits --target aarch64 --output build
+    nnc build digits --target thumbv7em --small --output build
     nnc build model.onnx --size batch=1..8 --target x86-64-v3 --output build
     """
     mode = None if quantize == "none" else quantize
@@ -72,7 +75,16 @@ def build(
     opened = dict(size_range("build", text) for text in size or () if is_range(text))
     if Path(model).suffix == ".onnx":
         loaded = load(Path(model), [text for text in size or () if not is_range(text)], "")
-        made = library(loaded, title, target=target, sizes=opened, constants_inside=inside, pool=pool, shared=shared)  # type: ignore[arg-type]  # has compiled_for
+        made = library(
+            loaded,  # type: ignore[arg-type]  # has compiled_for
+            title,
+            target=target,
+            sizes=opened,
+            constants_inside=inside,
+            pool=pool,
+            shared=shared,
+            small=small,
+        )
     else:
         zoo, batches = _network(model, network_name), _batches(size or (), batch, opened)
         made = library(
@@ -85,6 +97,7 @@ def build(
             constants_inside=inside,
             pool=pool,
             shared=shared,
+            small=small,
         )
     made.write(folder)
     if json:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Protocol, Self, TypeVar
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,19 @@ class Generator(Protocol):
 
 
 G = TypeVar("G", bound=Generator)
+
+
+@runtime_checkable
+class Compactable(Protocol):
+    """Generators that gain time by much code or memory, for what another one does with little."""
+
+    def compact(self) -> Generator:
+        """The other one, with the same operands."""
+
+
+def suited(generator: Generator, target: TargetDescription) -> Generator:
+    """The generator as the target takes it: a compact one where code is small."""
+    return generator.compact() if target.small and isinstance(generator, Compactable) else generator
 
 
 class WithoutScratch:

@@ -78,7 +78,7 @@ class TargetDescription:
     rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
 
     On a device a register is `threads` threads, of which each holds one element of it, whatever its type; 0 is a
-    processor.
+    processor. Where code is `small`, bytes of it and of scratch memory count for more than time.
     """
 
     triple: str
@@ -95,6 +95,7 @@ class TargetDescription:
     tiles: bool = False
     threads: int = 0
     machine: Machine = Machine()
+    small: bool = False
 
     def lanes(self, bits: int) -> int:
         """lanes = vector_bits / bits: how many elements of `bits` bits one register holds; a wider one stands alone."""

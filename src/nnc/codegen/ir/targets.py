@@ -2,6 +2,7 @@
 
     row = library_target("aarch64")                    a row as it stands
     row = library_target("x86-64-v3,+avxvnni")         with features of LLVM's behind the name
+    row = library_target("thumbv7em,small")            of small code
     row = library_target("native", description)        the processor at hand
 
 A row says what generators see (`TargetDescription`) and what LLVM and the linker need to know beside it.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.ir.target import LEVELS, TargetDescription, describe
+from nnc.codegen.ir.target import LEVELS, Machine, TargetDescription, describe
 from nnc.core.values.platform import ObjectFormat, TargetFacts
 from nnc.errors import UsageError
 
@@ -108,25 +109,40 @@ TARGETS = (
 
 # The name of the processor that a library is made on.
 NATIVE = "native"
+# Behind a name, for small code: sums in few registers, and blocks as for caches that are nearly none.
+SMALL, SMALL_REGISTERS = "small", 6
+NEARLY_NO_CACHES = Machine(level_one_bytes=4 * 1024, level_two_bytes=8 * 1024)
+
+
+def small(description: TargetDescription) -> TargetDescription:
+    """The same processor where bytes of code and of scratch memory count for more than time."""
+    registers = min(description.vector_registers, SMALL_REGISTERS)
+    return replace(description, vector_registers=registers, in_place=True, machine=NEARLY_NO_CACHES, small=True)
 
 
 def library_target(text: str, native: TargetDescription | None = None) -> LibraryTarget:
     """The row that `NAME[,FEATURES]` names, with these features of LLVM's; UsageError for a name of no row.
 
-    `native` is what the name of the processor at hand stands for, where there is such a processor.
+    `small` among the features is for small code. `native` is what the name of the processor at hand stands for, where
+    there is such a processor.
     """
-    name, _, features = text.partition(",")
+    name, *features = text.split(",")
+    row = _row(name, native)
+    wrong = [part for part in features if part != SMALL and not part.startswith(("+", "-"))]
+    if wrong:
+        need = f"features of LLVM's, each with + or -, or {SMALL}"
+        raise UsageError("target", got=f"{wrong[0]!r} in {text!r}", need=need, fix=f"{name},+{wrong[0]}")
+    described = row.description
+    told = ",".join(part for part in (described.features, *features) if part and part != SMALL)
+    described = replace(described, features=told)
+    return replace(row, name=text, description=small(described) if SMALL in features else described)
+
+
+def _row(name: str, native: TargetDescription | None) -> LibraryTarget:
     if name == NATIVE and native is not None:
-        return LibraryTarget(text, native)
+        return LibraryTarget(name, native)
     row = next((row for row in TARGETS if row.name == name), None)
     if row is None:
         names = ", ".join((NATIVE, *(row.name for row in TARGETS)))
-        raise UsageError("target", got=repr(text), need=f"one of {names}", fix="see docs/library.md for the table")
-    wrong = [part for part in features.split(",") if features and not part.startswith(("+", "-"))]
-    if wrong:
-        need = "features of LLVM's, each with + or -"
-        raise UsageError("target", got=f"{wrong[0]!r} in {text!r}", need=need, fix=f"{name},+{wrong[0]}")
-    if not features:
-        return row
-    told = ",".join(part for part in (row.description.features, features) if part)
-    return replace(row, name=text, description=replace(row.description, features=told))
+        raise UsageError("target", got=repr(name), need=f"one of {names}", fix="see docs/library.md for the table")
+    return row

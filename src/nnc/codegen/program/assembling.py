@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
-from nnc.codegen.frame.kernel import Generator, aligned, words_of
+from nnc.codegen.frame.kernel import Generator, aligned, suited, words_of
 from nnc.codegen.frame.row import KernelRow, View, view_of
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.movement import move
@@ -185,7 +185,7 @@ class CallAssembly(ABC):
         results = [out if is_dense(out.view) or goes(row, out.view) else self._dense(out) for out in targets]
         views = [operand.view for operand in sources], [operand.view for operand in results]
         generator = row.generator(kernel.variant, kernel.command.attrs, *views, self.target)
-        self._launch(generator, sources, results, None if row.checked else own)
+        self._launch(suited(generator, self.target), sources, results, None if row.checked else own)
         if row.checked:
             self._check(kernel.command.op.name, self.drafts[-1].writes[-1])
         for result, output in zip(results, targets, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, words_of
+from nnc.codegen.frame.kernel import Generator, suited, words_of
 from nnc.codegen.frame.row import View, Wishes, view_of
 from nnc.codegen.ir.builder import SCALARS
 from nnc.codegen.ir.target import TargetDescription
@@ -95,7 +95,7 @@ class TableClaims(Generic[K]):
         generator: Generator,
         variant: str = "",
     ) -> K:
-        row = ROWS[command.op]
+        row, generator = ROWS[command.op], suited(generator, self.target)
         planned = 0 if row.checked else generator.workspace(self.target)
         words = words_of(generator)
         return self.make(command, row, inputs, results, generator, self.target, planned, variant, words)

@@ -43,7 +43,7 @@ def write_program(
     module, first = Module(target), programs[0]
     numbers = distinct_kernels(programs)
     generators = [key.value for key in numbers]
-    made = write_kernels(module, first.name, generators, shared=open_size is not None)  # type: ignore[arg-type]  # of such keys
+    made = write_kernels(module, first.name, generators, shared=open_size is not None or target.small)  # type: ignore[arg-type]  # of such keys
     if first.constants is not None and first.constant_bytes:
         module.define(_constant(f"{first.name}_constants", "internal constant", first.constants))
     if first.state:

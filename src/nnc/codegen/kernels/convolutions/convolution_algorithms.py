@@ -95,7 +95,7 @@ class Algorithms:
         if self.product is not None:
             return self.product
         if self.tiles is not None and (algorithm := choose(self.tiles)) is not None:
-            return Winograd(self.tiles, algorithm.outputs)
+            return self._in_tiles(self.tiles, algorithm.outputs)
         return self.written_out
 
     def in_blocks(self, layout: Blocked | None) -> Algorithms:
@@ -118,8 +118,11 @@ class Algorithms:
             reads = not self.product.problem.width or direct.steps(target) == self.product.steps(target)
             return {**self.product.alternatives(target), **({"direct": direct} if reads else {})}
         tiles = self.tiles if self.tiles is not None and self.tiles.fits else None
-        in_tiles = {} if tiles is None else {f"winograd-{size}": Winograd(tiles, size) for size in ALGORITHMS}
+        in_tiles = {} if tiles is None else {f"winograd-{size}": self._in_tiles(tiles, size) for size in ALGORITHMS}
         return {**in_tiles, "direct": self.written_out, **self.written_out.alternatives(target)}
+
+    def _in_tiles(self, tiles: Tiles, size: int) -> Winograd:
+        return Winograd(tiles, size, Correlation(self.problem))
 
     @property
     def written_out(self) -> Correlation | Depthwise:

@@ -5,12 +5,14 @@
 
 The first is a correlation (correlation_plan.py) whose channels do not mix, or mix within small groups of a vector; its
 items are (image, block of rows). It reads the image where it is, with fewer taps along its borders; where the borders
-are wide, or elements are converted, a strip with its zero border. The items of the second are vectors of channels.
+are wide, or elements are converted, a strip with its zero border. Where code is small taps are a loop, over those that
+are inside. The items of the second are vectors of channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -32,18 +34,25 @@ from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
+from nnc.codegen.kernels.convolutions.depthwise_taps import (
+    Pair,
+    Rectangle,
+    Span,
+    is_direct,
+    rectangles,
+    spans,
+    step_of,
+)
 from nnc.core.values.derived import Read, known
 
 # Outputs at a time: weights of few taps are in registers too, those of many are read anew for each tile.
 TILE_COLUMNS, MANY_TAPS_COLUMNS, FEW_TAPS = 4, 8, 9
-# Borders up to so many outputs wide are written out; one image is cut into so many items or more.
-MOST_BORDER, LEAST_ITEMS = 2, 8
+# One image is cut into so many items or more.
+LEAST_ITEMS = 8
 NANOSECONDS_PER_VECTOR = 0.5
 # Channels of groups, and products of a sum, that are written out: tiles of the filters of one group alone leave lanes
 # empty (3 x 3, 32 groups of 4 at 56 x 56: 1131 us, so 347). Groups of 8 gain nothing.
 NARROW_GROUPS, MOST_NARROW = (2, 4), 36
-
-Pair = tuple[int, int]
 
 
 def is_depthwise(problem: CorrelationProblem) -> bool:
@@ -81,7 +90,7 @@ class Depthwise(WithSizes):
 
     def scratch(self, target: TargetDescription) -> int:
         """A strip of one image."""
-        if is_direct(self.problem):
+        if is_direct(self.problem, target):
             return 0
         return 0 if self.problem.is_inside else aligned(self.strip(target).bytes)
 
@@ -97,7 +106,7 @@ class Depthwise(WithSizes):
         p = self.problem
         if p.block_rows:
             return p.block_rows
-        if is_direct(p):
+        if is_direct(p, target):
             return even_block(p.rows, ceiling(p.rows, ceiling(LEAST_ITEMS, p.batch)), 1, p.batch)
         row_bytes = p.padded * p.channels * p.work.size
         fitting = (target.machine.level_two_bytes // 4 // row_bytes - p.reach) // p.row_step + 1
@@ -117,54 +126,6 @@ class Depthwise(WithSizes):
         with phase(module, name) as writer:
             _Correlation(p, strip, rows, writer, self.epilogue).write()
         return (Phase(name, items, NANOSECONDS_PER_VECTOR * p.products / strip.lanes),)
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """One axis of a core: outputs `count`, taps at `offsets`, `step` inputs from one output to the next."""
-
-    count: int
-    offsets: tuple[int, ...]
-    step: int
-    before: int
-    size: int
-
-    def inside(self, output: int) -> frozenset[int]:
-        """The offsets whose inputs are in the image."""
-        start = output * self.step - self.before
-        return frozenset(offset for offset in self.offsets if 0 <= start + offset < self.size)
-
-    @property
-    def interior(self) -> Pair:
-        """Outputs [first, last) all of whose taps are inside."""
-        low, high = min(self.offsets, default=0), max(self.offsets, default=0)
-        first = min(max(0, ceiling(self.before - low, self.step)), self.count)
-        last = min(self.count, (self.size - 1 + self.before - high) // self.step + 1)
-        return first, max(first, last)
-
-    @property
-    def outside(self) -> list[int]:
-        """All other outputs, of which there are few: how many is a matter of the code, which they are is not."""
-        first, last = self.interior
-        return [*range(first), *(last + number for number in range(self.count - last))]
-
-
-def spans(problem: CorrelationProblem, core: Core) -> tuple[Span, Span]:
-    """The rows and the columns of a core."""
-    p = problem
-    down, right = (tuple(sorted({tap[axis] for tap in core.taps})) for axis in (0, 1))
-    return (
-        Span(core.rows, down, p.row_step, p.top, p.height),
-        Span(core.columns, right, p.column_step, p.left, p.width),
-    )
-
-
-def is_direct(problem: CorrelationProblem) -> bool:
-    """True when the image is read where it is."""
-    borders = [
-        max(span.interior[0], span.count - span.interior[1]) for core in problem.cores for span in spans(problem, core)
-    ]
-    return problem.work == problem.scalar and max(borders, default=0) <= MOST_BORDER
 
 
 # Outputs [first, last) of a row, so many at a time.
@@ -218,19 +179,21 @@ class _Correlation:
     def write(self) -> None:
         """for item: fill its strip, if there is one; for core: for vector of channels: for row"""
         b, p, w = self.b, self.p, self.w
-        blocks, direct = ceiling(p.rows, self.rows), is_direct(p)
+        blocks, direct, looped = ceiling(p.rows, self.rows), is_direct(p, b.target), rectangles(p, b.target)
         with b.loop(w.begin, w.end) as item:
             number, row = item // blocks, item % blocks * self.rows
             image = b.offset(w.argument(0), number * (p.height * p.width * p.channels), p.scalar)
             if not direct:
                 image = self._strip(image, row)
             y = b.offset(self.y, number * p.y_image, p.scalar)
-            for core in p.cores:
+            for place, core in enumerate(p.cores):
                 corner = b.offset(y, core.start, p.scalar)
                 high = b.least(row + self.rows, core.rows)
                 with b.loop(0, p.channels, self.kind.lanes) as channel:
-                    vector = self._vector(core, channel)
-                    if direct:
+                    vector = self._vector(() if looped else core.taps, channel)
+                    if looped:
+                        self._looped(vector, core, looped[place], (image, corner), (row, high))
+                    elif direct:
                         self._direct(vector, core, image, corner, (row, high))
                     else:
                         self._padded(vector, core, image, corner, (row, high))
@@ -243,7 +206,7 @@ class _Correlation:
         self.strip.fill(b, picture, first - p.top, self.w.scratch)
         return self.w.scratch
 
-    def _vector(self, core: Core, channel: Value) -> _Vector:
+    def _vector(self, taps: Sequence[tuple[int, int, int]], channel: Value) -> _Vector:
         """What is read once for a vector of channels."""
         b, p, lanes = self.b, self.p, self.kind.lanes
         mask = b.mask(p.channels - channel, lanes) if p.channels % lanes else None
@@ -253,7 +216,7 @@ class _Correlation:
                 b.cast(b.load(source, channel + (p.weights.bases[tap[2]] + start), self.read, mask), p.work)
                 for start in range(0, p.depth * p.weights.depth_stride, p.weights.depth_stride)
             ]
-            for tap in core.taps
+            for tap in taps
         }
         start = b.zero(self.kind)
         if p.bias:
@@ -269,6 +232,32 @@ class _Correlation:
             right = b.offset(corner, (rows[0] + row) * p.y_row + v.channel, p.scalar)
             taps = tuple(v.weights)
             self._columns(v, self._tiles(0, core.columns, taps), left, right, p.padded, taps)
+
+    def _looped(
+        self, v: _Vector, core: Core, weights: Rectangle, places: tuple[Value, Value], rows: tuple[Value, Value]
+    ) -> None:
+        """Rows [low, high): for column: for tap row: for tap column that is inside, in the order of `_totals`."""
+        b, p, (image, corner) = self.b, self.p, places
+        down, right = spans(p, core)
+        source = b.offset(self.w.argument(1), v.channel + weights.base, p.scalar)
+        with b.loop(*rows) as row, b.loop(0, core.columns) as column:
+            total = b.variable(v.start)
+            with self._taps(down, row) as (i, line), self._taps(right, column) as (j, pixel):
+                place = (line * p.width + pixel) * p.channels + v.channel
+                weight = b.load(source, i * weights.down + j * weights.across, self.read, v.mask)
+                total.set(b.fma(b.load(image, place, self.kind, v.mask), weight, total.get()))
+            result = self.epilogue.apply(b, total.get(), v.extras) if self.epilogue else total.get()
+            b.store(result, corner, row * p.y_row + column * p.y_column + v.channel, v.mask)
+
+    @contextmanager
+    def _taps(self, span: Span, output: Value) -> Iterator[tuple[Value, Value]]:
+        """for tap of a span that is inside: its number, and what it reads along the axis"""
+        b, step, count = self.b, step_of(span.offsets), len(span.offsets)
+        start = output * span.step + (span.offsets[0] - span.before)
+        first = b.greatest(start * -1 + (step - 1), 0) // step
+        last = b.least(b.greatest(start * -1 + (span.size + step - 1), 0) // step, count)
+        with b.loop(first, last) as number:
+            yield number, start + number * step
 
     def _direct(self, v: _Vector, core: Core, image: Value, corner: Value, rows: tuple[Value, Value]) -> None:
         """Rows [low, high): those whose taps are all inside, and one by one those on the border."""

@@ -14,9 +14,11 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Accumulators, Tile, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform
 from nnc.codegen.kernels.convolutions.winograd_plan import Tiles, WinogradPlan, cost
 from nnc.core.values.derived import Read
@@ -24,16 +26,25 @@ from nnc.core.values.derived import Read
 
 @dataclass(frozen=True, slots=True)
 class Winograd(WithSizes):
-    """The generator; operands are those of `Tiles`, of f32. `size` names a row of `ALGORITHMS`."""
+    """The generator; operands are those of `Tiles`, of f32. `size` names a row of `ALGORITHMS`.
+
+    `written_out` is the same convolution as sums, where its sizes are no words that are read.
+    """
 
     tiles: Tiles
     size: int
+    written_out: Correlation | None
     epilogue: Epilogue | None = None
     tile: Tile | None = None
 
+    def compact(self) -> Correlation:
+        """The sums written out, with the same epilogue."""
+        assert self.written_out is not None, "asked before sizes are opened"
+        return replace(self.written_out, epilogue=self.epilogue)
+
     def opened(self, read: Read, target: TargetDescription) -> Winograd:
         """The batch, heights and widths are read; the register tile of these sizes is part of the code."""
-        return replace(self, tiles=self.tiles.opened(read), tile=self.plan(target).tile)
+        return replace(self, tiles=self.tiles.opened(read), written_out=None, tile=self.plan(target).tile)
 
     def plan(self, target: TargetDescription) -> WinogradPlan:
         """How it is computed."""
@@ -48,8 +59,9 @@ class Winograd(WithSizes):
         plan = self.plan(target)
         return sum(aligned(elements * F32.size) for elements in plan.rooms)
 
-    def packing(self, target: TargetDescription) -> None:
-        """None: weights are transformed in each run."""
+    def packing(self, target: TargetDescription) -> tuple[Packing, float] | None:
+        """None, as weights are transformed in each run; that of the sums written out where code is small."""
+        return self.compact().packing(target) if target.small else None
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a block of tiles against a group of filters."""

@@ -118,6 +118,10 @@ class WinogradGradient(WithSizes):
         line, rows = target.machine.line_bytes // F32.size, ceiling(channels, tile.rows) * tile.rows
         return self.round * channels + line, self.round * filters + line, rows * filters + line
 
+    def compact(self) -> WeightGradient:
+        """The sum written out."""
+        return self.problem
+
     def alternatives(self, target: TargetDescription) -> dict[str, Generator]:
         """The sum written out, with each of its register tiles."""
         return {"direct": self.problem, **self.problem.alternatives(target)}

@@ -238,7 +238,9 @@ class Prefetching:
 
     @classmethod
     def of(cls, problem: MatrixProduct, packing: PackingPlan, depth: int, target: TargetDescription) -> Prefetching:
-        """What memory has to bring meanwhile."""
+        """What memory has to bring meanwhile; nothing where code is small."""
+        if target.small:
+            return cls(a=False, b=False, panel_along=False, c=False)
         return cls(
             a=_asks_for_a(problem, packing, target),
             b=_asks_for_b(problem, packing, target),
@@ -256,15 +258,17 @@ class GemmPlan:
     blocking: Blocking
     packing: PackingPlan
     prefetching: Prefetching
+    steps_at_once: int
 
     @classmethod
     def of(cls, problem: MatrixProduct, target: TargetDescription) -> GemmPlan:
-        """Each decision follows those before it."""
+        """Each decision follows those before it; `steps_at_once` are those of k in one round of the loop."""
         tiling = Tiling.of(problem, target)
         sources = Sources.of(problem, tiling, target)
         blocking = Blocking.of(problem, tiling, sources, target)
         packing = PackingPlan.of(problem, tiling, blocking, sources, target)
-        return cls(problem, tiling, blocking, packing, Prefetching.of(problem, packing, blocking.depth, target))
+        prefetching = Prefetching.of(problem, packing, blocking.depth, target)
+        return cls(problem, tiling, blocking, packing, prefetching, 1 if target.small else STEPS_AT_ONCE)
 
     @property
     def scratch(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import Builder, Value
 from nnc.codegen.kernels.products.gemm_places import Block, Matrices
-from nnc.codegen.kernels.products.gemm_plan import STEPS_AT_ONCE, GemmPlan
+from nnc.codegen.kernels.products.gemm_plan import GemmPlan
 
 # Columns that one tile asks for where each has cache lines of its own.
 MOST_ASKED = 4
@@ -74,7 +74,7 @@ class PrefetchWriter:
         number = row // self.tile.rows
         start = number % lines * line + number // lines * (ceiling(self.plan.blocking.depth, groups) * step)
         place = b.offset(m.b, self._following(block, column) + start, self.problem.scalar)
-        return [b.offset(place, i * step, self.problem.scalar) for i in range(ceiling(STEPS_AT_ONCE, groups))]
+        return [b.offset(place, i * step, self.problem.scalar) for i in range(ceiling(self.plan.steps_at_once, groups))]
 
     def ask_along(self, along: list[Value], turn: Value) -> None:
         """For one line of as many steps as a round has to ask for."""
@@ -87,7 +87,7 @@ class PrefetchWriter:
         line = self._line
         for place, step in asked:
             for half in range(halves):
-                if (first and not half) or step * halves * STEPS_AT_ONCE > line:
+                if (first and not half) or step * halves * self.plan.steps_at_once > line:
                     b.prefetch(place, (k * halves + half) * step, self.problem.scalar)
 
     def _following(self, block: Block, column: Value) -> Value:

@@ -15,7 +15,7 @@ from nnc.codegen.frame.packing import words_of
 from nnc.codegen.frame.tile import Accumulators, column_masks, load_row
 from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
 from nnc.codegen.kernels.products.gemm_places import Block, Matrices
-from nnc.codegen.kernels.products.gemm_plan import MATRIX_STEPS, STEPS_AT_ONCE, GemmPlan
+from nnc.codegen.kernels.products.gemm_plan import MATRIX_STEPS, GemmPlan
 from nnc.codegen.kernels.products.gemm_prefetching import PrefetchWriter
 from nnc.core.values.derived import known
 
@@ -49,6 +49,7 @@ class GemmWriter:
         self.epilogue = epilogue
         self.tiling, self.blocking = plan.tiling, plan.blocking
         self.packing, self.prefetching = plan.packing, plan.prefetching
+        self.at_once = plan.steps_at_once
         self.tile = plan.tiling.tile
         self.w = writer
         self.b: Builder = writer.b
@@ -219,26 +220,27 @@ class GemmWriter:
         asked = self.ahead.lines(m, block, row, column)
         along = self.ahead.along(m, block, row, column) if self.prefetching.panel_along else []
         steps = words_of(block.depth, self.packing.a.steps)
-        packed = b.constant(0)
+        packed, at_once = b.constant(0), self.at_once
         if self.packing.along:
             begins = b.compare("==", row, 0)
             packed = b.choose(begins if self.packing.streams else b.both(begins, block.first), steps, 0)
             self._pack_along(m, block, column, masks, packed, read, acc)
         # One line of c a step: all at once would hold up what the tile reads.
         fetching = b.least(steps - packed, self.tile.rows * self.tile.vectors) if self.prefetching.c else b.constant(0)
-        single = steps - (steps - packed - fetching) // STEPS_AT_ONCE * STEPS_AT_ONCE
+        single = steps - (steps - packed - fetching) // at_once * at_once if at_once > 1 else steps
         with b.loop(packed, single, 1) as k:
             if self.prefetching.c:
                 self.ahead.ask_for_result(m, block, row, column, k)
             self.ahead.ask(asked, k, first=True)
             self._step(read, k, acc)
-        with b.loop(single, steps, STEPS_AT_ONCE) as start:
-            for step in range(STEPS_AT_ONCE):
-                k = start + step
-                self.ahead.ask(asked, k, first=step == 0)
-                if step == 0:
-                    self.ahead.ask_along(along, k // STEPS_AT_ONCE)
-                self._step(read, k, acc)
+        if at_once > 1:
+            with b.loop(single, steps, at_once) as start:
+                for step in range(at_once):
+                    k = start + step
+                    self.ahead.ask(asked, k, first=step == 0)
+                    if step == 0:
+                        self.ahead.ask_along(along, k // at_once)
+                    self._step(read, k, acc)
 
     def _sum_rest(
         self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
