@@ -57,7 +57,7 @@ def mlp() -> nn.Layer:
 
 
 def lstm() -> nn.Layer:
-    return nn.Sequential(memory=nn.LSTM(256, 2), classes=nn.Dense(10))
+    return nn.Sequential(memory=nn.LSTM(256, layers=2), classes=nn.Dense(10))
 
 
 def numbers(*shape: int) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import nnc
 import nnc.nn.functional as F
 from nnc import nn
 
@@ -94,12 +95,81 @@ def train() -> None:
     print(json.dumps({"case": "network", "weights": weights, "statistics": statistics}))
 
 
+SEQUENCES = numbers(5, 3, 4)
+HIDDEN = np.triu(np.ones((5, 5), np.bool_), 1)
+PADDING = np.array([[False] * 5, [False] * 3 + [True] * 2, [False] * 4 + [True]])
+MODULES: tuple[tuple[str, dict[str, object], dict[str, object]], ...] = (
+    ("RNN", {"input_size": 4, "hidden_size": 6, "nonlinearity": "relu"}, {}),
+    ("GRU", {"input_size": 4, "hidden_size": 6, "num_layers": 2, "bidirectional": True}, {}),
+    ("GRU", {"input_size": 4, "hidden_size": 6, "bias": False, "batch_first": True}, {"hx": numbers(1, 5, 6)}),
+    ("LSTM", {"input_size": 4, "hidden_size": 6, "num_layers": 2, "bidirectional": True}, {}),
+    ("LSTM", {"input_size": 4, "hidden_size": 6, "bias": False, "batch_first": True}, {}),
+    ("MultiheadAttention", {"embed_dim": 4, "num_heads": 2}, {"attn_mask": HIDDEN, "key_padding_mask": PADDING}),
+    ("TransformerEncoderLayer", {"d_model": 4, "nhead": 2, "dim_feedforward": 8}, {"src_key_padding_mask": PADDING}),
+    (
+        "TransformerEncoderLayer",
+        {"d_model": 4, "nhead": 2, "norm_first": True, "activation": "gelu"},
+        {"src_mask": HIDDEN},
+    ),
+    ("TransformerDecoderLayer", {"d_model": 4, "nhead": 2, "dim_feedforward": 8}, {"tgt_mask": HIDDEN}),
+    ("Transformer", {"d_model": 4, "nhead": 2, "num_encoder_layers": 2, "num_decoder_layers": 1}, {}),
+    ("LayerNorm", {"normalized_shape": (3, 4)}, {}),
+    ("GroupNorm", {"num_groups": 3, "num_channels": 3}, {}),
+    ("Embedding", {"num_embeddings": 5, "embedding_dim": 3, "padding_idx": 0}, {"input": np.array([[1, 2], [0, 4]])}),
+)
+INPUTS = {
+    "MultiheadAttention": {"query": SEQUENCES, "key": SEQUENCES, "value": SEQUENCES},
+    "TransformerEncoderLayer": {"src": SEQUENCES},
+    "TransformerDecoderLayer": {"tgt": SEQUENCES, "memory": numbers(7, 3, 4)},
+    "Transformer": {"src": numbers(7, 3, 4), "tgt": SEQUENCES},
+    "Embedding": {},
+}
+
+
+def flat(values: Any) -> list[Any]:  # noqa: ANN401  # outputs of either
+    return [part for value in values for part in flat(value)] if isinstance(values, tuple) else [values]
+
+
+def module(name: str, options: dict[str, object], inputs: dict[str, object]) -> None:
+    """Outputs and gradients of all weights, from PyTorch's own weights."""
+    dropout = {} if name.endswith("Norm") or name == "Embedding" else {"dropout": 0.0}
+    theirs = getattr(torch.nn, name)(**options, **dropout)
+    ours = getattr(nn, name)(**options, **dropout)
+    state = {key: tensor.numpy() for key, tensor in theirs.state_dict().items()}
+    nn.load_torch_state_dict(ours, state)
+    back = nn.torch_state_dict(ours)
+    assert back.keys() == state.keys()
+    assert all(np.array_equal(back[key], state[key]) for key in state)
+    masks = {key: nnc.tensor(value) for key, value in inputs.items() if key != "input"}
+    operands = INPUTS.get(name, {"input": SEQUENCES}) | ({"input": inputs["input"]} if "input" in inputs else {})
+    first = [torch.from_numpy(value) for value in operands.values()]
+    named = {key: torch.from_numpy(np.asarray(value)) for key, value in masks.items()}
+    wanted, values = flat(theirs(*first, **named)), flat(ours(*map(nnc.tensor, operands.values()), **masks))
+    pulls = [numbers(*value.shape) for value in wanted]
+    sum((value * torch.from_numpy(pull)).sum() for value, pull in zip(wanted, pulls, strict=True)).backward()
+    sum((value * pull).sum() for value, pull in zip(values, pulls, strict=True)).backward()
+    outputs = max(float(np.abs(a.numpy() - b.detach().numpy()).max()) for a, b in zip(values, wanted, strict=True))
+    own, gradients = dict(ours.named_parameters()), 0.0
+    for key, parameter in theirs.named_parameters():
+        gradient = own[key].grad.numpy()
+        gradient = (
+            gradient.T if gradient.shape != tuple(parameter.shape) or "weight_hh" in key or "_proj" in key else gradient
+        )
+        size = float(parameter.grad.abs().max()) or 1.0
+        gradients = max(
+            gradients, float(np.abs(gradient.reshape(parameter.shape) - parameter.grad.numpy()).max()) / size
+        )
+    print(json.dumps({"case": name, "options": str(options), "outputs": outputs, "gradients": gradients}))
+
+
 def main() -> None:
     print(json.dumps({"torch": torch.__version__}))
     for name, options in CASES:
         compare(name, {"input": IMAGES} | options)
     for options in MASKS:
         compare("scaled_dot_product_attention", ATTENTION | options)
+    for name, options, inputs in MODULES:
+        module(name, options, inputs)
     train()
 
 

@@ -128,6 +128,6 @@ def test_common_words_of_other_projects_are_taken() -> None:
     assert nn.Convolution(out_channels=3, kernel_size=5, strides=2) == nn.Convolution(3, 5, 2)
     assert nn.Dropout(p=0.5) == nn.Dropout(0.5)
     assert nn.Embedding(num_embeddings=10, embedding_dim=4) == nn.Embedding(10, 4)
-    assert nn.LSTM(hidden_size=8, num_layers=2) == nn.LSTM(8, 2)
+    assert nn.LSTM(hidden_size=8, num_layers=2) == nn.LSTM(8, layers=2)
     with pytest.raises(ArgumentError, match="rate="):
         nn.Adam(lr=-1.0)

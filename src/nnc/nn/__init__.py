@@ -12,7 +12,9 @@ from nnc.vocabulary.network_names import LAYERS
 if TYPE_CHECKING:
     from nnc.dynamic.transforms.differentiation import value_and_grad as value_and_grad
     from nnc.nn import functional as functional
+    from nnc.nn import init as init
     from nnc.nn import optim as optim
+    from nnc.nn import utils as utils
     from nnc.nn.callbacks.callbacks import *
     from nnc.nn.callbacks.event_files import *
     from nnc.nn.callbacks.progress_bar import *
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from nnc.nn.layers.pooling import *
     from nnc.nn.layers.random import *
     from nnc.nn.layers.recomputed import *
-    from nnc.nn.layers.recurrent import *
     from nnc.nn.layers.shape import *
     from nnc.nn.layers.upsampling import *
     from nnc.nn.model.evaluation import dynamic_evaluate as dynamic_evaluate
@@ -56,12 +57,15 @@ if TYPE_CHECKING:
     from nnc.nn.model.load_report import LoadReport as LoadReport
     from nnc.nn.model.model import Model as Model
     from nnc.nn.model.model_saving import save_model as save_model
+    from nnc.nn.modules.attention_modules import *
     from nnc.nn.modules.channels_first import *
     from nnc.nn.modules.channels_first_pools import *
     from nnc.nn.modules.containers import *
     from nnc.nn.modules.linear import *
     from nnc.nn.modules.module import Module as Module
     from nnc.nn.modules.module import Parameter as Parameter
+    from nnc.nn.modules.recurrent_layers import *
+    from nnc.nn.modules.transformer_modules import *
     from nnc.nn.optimization import metrics as metrics
     from nnc.nn.optimization.chains import *
     from nnc.nn.optimization.distance_losses import *
@@ -118,7 +122,6 @@ _HOMES = homes({
     "nnc.nn.layers.pooling": "AveragePool AveragePool1D AveragePool3D GlobalAveragePool MaxPool MaxPool1D MaxPool3D",
     "nnc.nn.layers.random": "ChannelDropout Dropout GaussianNoise",
     "nnc.nn.layers.recomputed": "Recomputed",
-    "nnc.nn.layers.recurrent": "GRU LSTM RNN",
     "nnc.nn.layers.shape": "Flatten Identity PadChannels",
     "nnc.nn.layers.upsampling": "ConvolutionTranspose ConvolutionTranspose3D Upsample",
     "nnc.nn.model.evaluation": "dynamic_evaluate",
@@ -126,6 +129,7 @@ _HOMES = homes({
     "nnc.nn.model.load_report": "LoadReport",
     "nnc.nn.model.model": "Model",
     "nnc.nn.model.model_saving": "save_model",
+    "nnc.nn.modules.attention_modules": "MultiheadAttention",
     "nnc.nn.modules.channels_first":
         "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
     "nnc.nn.modules.channels_first_pools":
@@ -133,6 +137,9 @@ _HOMES = homes({
     "nnc.nn.modules.containers": "ModuleDict ModuleList",
     "nnc.nn.modules.linear": "Linear",
     "nnc.nn.modules.module": "Module Parameter",
+    "nnc.nn.modules.recurrent_layers": "GRU LSTM RNN",
+    "nnc.nn.modules.transformer_modules":
+        "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
     "nnc.nn.optimization.chains":
         "AddDecay OptimizerChain ChainedChange ClipNorm ClipValue Scale ScaleBySchedule chain",
     "nnc.nn.optimization.distance_losses": "ContrastiveLoss TripletLoss",
@@ -155,6 +162,7 @@ _HOMES = homes({
     "nnc.numerics": "gelu log_softmax logsumexp relu sigmoid softmax softplus tanh",
     "nnc.symbolic.quantization_report": "QuantizationReport",
     "nnc.nn.functional": "functional",
+    "nnc.nn.init": "init",
     "nnc.nn.layers.initializers": "initializers",
     "nnc.nn.optim": "optim",
     "nnc.nn.callbacks": "callbacks",
@@ -168,10 +176,13 @@ _HOMES = homes({
     "nnc.nn.state": "state",
     "nnc.nn.steps": "steps",
     "nnc.nn.training": "training",
+    "nnc.nn.utils": "utils",
     "nnc.nn.zoo": "zoo",
 })  # fmt: skip
 # `from nnc.nn import *` brings names, and of the modules those that are used by their names.
-__all__ = [name for name, home in _HOMES.items() if home != f"nnc.nn.{name}"] + ["functional", "optim"]
+__all__ = [name for name, home in _HOMES.items() if home != f"nnc.nn.{name}"] + [
+    "functional", "init", "optim", "utils",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -19,8 +19,6 @@ MODULES: Mapping[str, str] = {
     "nnc.autograd": "from nnc import grad, value_and_grad",
     "nnc.amp": "nnc.nn.Model(…, precision=nnc.bf16)",
     "nnc.distributed": "from nnc import parallel",
-    "nnc.nn.utils": "nnc.optim.clip_grad_norm(grads, 1.0), nn.chain(nn.ClipNorm(1.0), nn.Adam())",
-    "nnc.nn.init": "from nnc.nn import initializers",
     # JAX
     "nnc.lax": "from nnc import cond, scan, while_loop",
     "nnc.numpy": "import nnc as jnp",

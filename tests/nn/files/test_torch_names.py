@@ -60,7 +60,7 @@ def test_both_ways_are_the_same_bits() -> None:
 
 def test_a_recurrent_network_has_one_bias_of_two() -> None:
     def language(seed: int) -> nn.Model:
-        net = nn.Sequential(nn.Embedding(7, 4), memory=nn.LSTM(3, 2), out=nn.Dense(7))
+        net = nn.Sequential(nn.Embedding(7, 4), memory=nn.LSTM(3, layers=2), out=nn.Dense(7))
         return nn.Model(net, (5,), input_dtype=I32, seed=seed, backend="reference")
 
     one, other = language(1), language(2)

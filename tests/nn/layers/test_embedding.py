@@ -15,7 +15,7 @@ def test_rows_are_looked_up() -> None:
 
 
 def test_the_table_is_of_the_type_asked_for() -> None:
-    model = Model(Embedding(7, 3, BF16), (4,), input_dtype=I32)
+    model = Model(Embedding(7, 3, dtype=BF16), (4,), input_dtype=I32)
     assert model.parameters["weight"].dtype is BF16
 
 

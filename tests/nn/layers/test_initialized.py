@@ -46,7 +46,7 @@ def test_numbers_have_their_deviation_and_bounds(
 
 def test_models_of_wrapped_layers_are_copied_and_pickled() -> None:
     started = nn.Initialized(
-        nn.Sequential(nn.GRU(4, 2, bidirectional=True), nn.PReLU()), (("1.*", initializers.constant(0.5)),)
+        nn.Sequential(nn.GRU(4, layers=2, bidirectional=True), nn.PReLU()), (("1.*", initializers.constant(0.5)),)
     )
     layer = nn.Sequential(nn.Recomputed(started), head=nn.LoRA(nn.Dense(2), ("*",)))
     model = nn.Model(layer, (5, 3), loss_scale=nn.LossScale(), optimizer=nn.Adamax(), backend="reference")

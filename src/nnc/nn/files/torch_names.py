@@ -9,6 +9,8 @@
     RNN, GRU, LSTM        0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
                           0.bias, 0.state_bias (GRU)           bias_ih_l0, bias_hh_l0; their sum where there is one
                           0.reverse.bias                       bias_ih_l0_reverse
+    LSTM(in, units) …     weight_ih_l0[in, 4 · units]          weight_ih_l0[4 · units, in]
+    MultiheadAttention    in_proj_weight[in, 3 · in]           in_proj_weight[3 · in, in]
 
 Paths are those of the model (`body.0.weight`); attention has four dense layers, query, key, value and output.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +30,7 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model
+from nnc.nn.state.layer_state import LayerState, UnfitKeys, joined
 
 Array = NDArray[np.generic]
 
@@ -34,6 +38,8 @@ Array = NDArray[np.generic]
 AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
     {
         ("Dense", "weight"): (1, 0),
+        ("Linear", "weight"): (1, 0),
+        ("MultiheadAttention", "in_proj_weight"): (1, 0),
         ("Convolution", "weight"): (3, 2, 0, 1),
         ("Conv2d", "weight"): (3, 2, 0, 1),
         ("Convolution1D", "weight"): (2, 1, 0),
@@ -49,6 +55,8 @@ AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
 NAMES: Mapping[tuple[str, str], str] = MappingProxyType(
     {(kind, "running_variance"): "running_var" for kind in ("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")}
 )
+# Recurrent layers that have PyTorch's names of tensors.
+SIZED = ("SizedRNN", "SizedGRU", "SizedLSTM")
 # What PyTorch counts and nothing here reads.
 COUNTED = "num_batches_tracked"
 RECURRENT = {
@@ -60,27 +68,42 @@ RECURRENT = {
 
 
 @checked
-def torch_state_dict(model: Model) -> dict[str, Array]:
-    """Copies of all tensors, as PyTorch's `state_dict()` has those of the same layers.
+def torch_state_dict(model: Model | LayerState) -> dict[str, Array]:
+    """Copies of all tensors of a model, a layer or a module, as PyTorch's `state_dict()` has those of the same layers.
 
     >>> weights = nn.torch_state_dict(nn.Model(nn.Sequential(nn.Dense(4), nn.Dense(2)), (3,)))
     >>> {name: weight.shape for name, weight in sorted(weights.items())}
     {'0.bias': (4,), '0.weight': (4, 3), '1.bias': (2,), '1.weight': (2, 4)}
     """
     arrays: dict[str, Array] = {}
+    owners = _owners(model)
     for path, array in model.state_dict().items():
-        name = _theirs(model, path)
-        arrays[name] = np.ascontiguousarray(array.transpose(_axes(model, path, array.ndim)))
+        name = _theirs(owners, path)
+        arrays[name] = np.ascontiguousarray(array.transpose(_axes(owners, path, array.ndim)))
         if "bias_ih_l" in name:
             arrays.setdefault(name.replace("bias_ih_l", "bias_hh_l"), np.zeros_like(arrays[name]))
     return arrays
 
 
-@checked
+@overload
 def load_torch_state_dict(
     model: Model, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
-) -> LoadReport:
-    """Set the model's tensors from a PyTorch state dictionary; errors and the report are in the model's own paths.
+) -> LoadReport: ...
+@overload
+def load_torch_state_dict(
+    model: LayerState, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+) -> UnfitKeys: ...
+@checked
+def load_torch_state_dict(
+    model: Model | LayerState,
+    values: Mapping[str, ArrayLike],
+    *,
+    strict: bool = True,
+    rename: Mapping[str, str] | None = None,
+) -> LoadReport | UnfitKeys:
+    """Set the tensors of a model, a layer or a module from a PyTorch state dictionary.
+
+    Errors and the report are in our own paths.
 
     Torch tensors are taken by way of `__array__` (on the CPU, detached); `rename` is that of `Model.load_state_dict`.
 
@@ -92,14 +115,15 @@ def load_torch_state_dict(
     array([[3., 3.]], dtype=float32)
     """
     arrays = _renamed(values, rename or {})
-    paths = {_theirs(model, path): path for path in model.specs}
+    owners = _owners(model)
+    paths = {_theirs(owners, path): path for path in owners}
     tensors: dict[str, Array] = {}
     for name, array in arrays.items():
         summed = "bias_hh_l" in name and name not in paths
         if name.endswith(COUNTED) or (summed and name.replace("bias_hh_l", "bias_ih_l") in paths):
             continue
         path = paths.get(name, name)
-        axes = _axes(model, path, array.ndim)
+        axes = _axes(owners, path, array.ndim)
         beside = name.replace("bias_ih_l", "bias_hh_l")
         other = arrays.get(beside) if beside not in paths and "bias_ih_l" in name else None
         whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
@@ -118,9 +142,20 @@ def _renamed(values: Mapping[str, ArrayLike], rules: Mapping[str, str]) -> dict[
     return arrays
 
 
-def _theirs(model: Model, path: str) -> str:
+def _owners(model: Model | LayerState) -> dict[str, str]:
+    """The class of the layer that each tensor belongs to, by path."""
+    if isinstance(model, Model):
+        return {path: spec.owner for path, spec in model.specs.items()}
+    return {
+        joined(place, name): type(layer).__name__
+        for place, layer in model.named_modules()
+        for name in (*layer.sized_tensors(), *layer.own.variables, *layer.own.statistics)
+    }
+
+
+def _theirs(owners: Mapping[str, str], path: str) -> str:
     """PyTorch's name of a tensor."""
-    owner = model.specs[path].owner
+    owner = owners[path]
     place, _, name = path.rpartition(".")
     if owner in ("RNN", "GRU", "LSTM"):
         reverse = "_reverse" if place.rpartition(".")[2] == "reverse" else ""
@@ -131,8 +166,8 @@ def _theirs(model: Model, path: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-def _axes(model: Model, path: str, rank: int) -> tuple[int, ...]:
+def _axes(owners: Mapping[str, str], path: str, rank: int) -> tuple[int, ...]:
     """Our axes in PyTorch's order; as they are where the shape would not fit anyway."""
-    spec = model.specs.get(path)
-    axes = () if spec is None else AXES.get((spec.owner, path.rpartition(".")[2]), ())
+    owner, name = owners.get(path, ""), path.rpartition(".")[2]
+    axes = (1, 0) if owner in SIZED and name.startswith("weight_") else AXES.get((owner, name), ())
     return axes if len(axes) == rank else tuple(range(rank))

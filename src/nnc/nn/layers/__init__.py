@@ -9,6 +9,5 @@ from nnc.nn.layers.embedding import *
 from nnc.nn.layers.normalization import *
 from nnc.nn.layers.pooling import *
 from nnc.nn.layers.random import *
-from nnc.nn.layers.recurrent import *
 from nnc.nn.layers.shape import *
 from nnc.nn.layers.upsampling import *

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from nnc.arguments import Count, checked
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import TensorSpec
-from nnc.errors import DTypeError, ShapeError
-from nnc.nn.layers.initializers import Values, draw
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, DTypeError, ShapeError
+from nnc.nn.layers.initializers import Initializer, Values, draw
 from nnc.nn.layers.layer import Layer, Scope, T
-from nnc.ops import add, broadcast_to, index_select, reshape, slice_axis
+from nnc.nn.state.sized_tensors import SizedTensors
+from nnc.ops import add, broadcast_to, equal, index_select, reshape, slice_axis, where
+from nnc.ops.movement.copy import stop_gradient
+from nnc.ops.movement.fill import scalar_like
 
 __all__ = ["Embedding", "PositionEmbedding"]
 
@@ -25,10 +31,18 @@ def normal(generator: np.random.Generator, values: Values) -> None:
     draw(values, lambda count: generator.normal(0.0, DEVIATION, count))
 
 
+def _normal_without(row: int, generator: np.random.Generator, values: Values) -> None:
+    """`normal`, and zeros in one row."""
+    normal(generator, values)
+    values[row] = 0
+
+
 @checked
 @dataclass(frozen=True, slots=True)
 class Embedding(Layer):
     """y[…, features] = weight[x[…]]: `count` rows for integers 0 ≤ x < count, of element type `dtype`.
+
+    The row of `padding_idx` begins at zero and is not trained.
 
     >>> nn.Embedding(100, 8)([[1, 5, 7]]).shape
     (1, 3, 8)
@@ -37,17 +51,48 @@ class Embedding(Layer):
     replays: ClassVar[bool] = True
     count: Count
     features: Count
+    padding_idx: int | None = field(default=None, metadata=QUIET)
     dtype: DType = F32
+
+    if TYPE_CHECKING:
+
+        @property
+        def weight(self) -> Variable: ...
+
+        def __init__(
+            self,
+            num_embeddings: int,
+            embedding_dim: int,
+            padding_idx: int | None = None,
+            *,
+            dtype: DType = F32,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.padding_idx is not None and not -self.count <= self.padding_idx < self.count:
+            raise ArgumentError("Embedding", got=f"padding_idx={self.padding_idx}", need=f"a row of {self.count}")
 
     def table(self, scope: Scope[T]) -> T:
         """The weight[count, features], for a layer that uses it twice."""
-        return scope.parameter_of("weight", TensorSpec((self.count, self.features), self.dtype), normal)
+        return scope.parameter_of("weight", TensorSpec((self.count, self.features), self.dtype), self._start())
+
+    def _start(self) -> Initializer:
+        return normal if self.padding_idx is None else partial(_normal_without, self.padding_idx)
+
+    def sized_tensors(self) -> SizedTensors:
+        """The table."""
+        return {"weight": ((self.count, self.features), self._start())} if self.dtype is F32 else {}
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to tokens."""
         if x.spec.dtype.kind != "int":
             raise DTypeError("Embedding", got=str(x.spec), need="integers", fix="Model(..., input_dtype=I32)")
-        return index_select(self.table(scope), x)
+        rows = index_select(self.table(scope), x)
+        if self.padding_idx is None or not scope.training:
+            return rows
+        padding = equal(x, scalar_like(x, float(self.padding_idx % self.count)))
+        padding = broadcast_to(reshape(padding, (*x.shape, 1)), rows.shape)
+        return where(padding, stop_gradient(rows), rows)
 
 
 @checked

@@ -12,16 +12,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from nnc.arguments import Count, checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
+from nnc.dynamic.state import current
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.call_replay import replayed_call
 from nnc.nn.state.frames import called_inside
 from nnc.nn.state.layer_state import Building, LayerState, is_building
+from nnc.nn.state.nested_outputs import hung_together
 from nnc.nn.state.own_scope import own_scope
 from nnc.nn.state.scope import AttentionForm as AttentionForm
 from nnc.nn.state.scope import ParameterSpec as ParameterSpec
@@ -30,6 +32,7 @@ from nnc.nn.state.scope import Ranks as Ranks
 from nnc.nn.state.scope import Scope as Scope
 from nnc.nn.state.scope import StepCache as StepCache
 from nnc.nn.state.scope import T as T
+from nnc.nn.state.sized_tensors import make_sized
 from nnc.ops.operand import Operand
 from nnc.symbolic import Symbol
 from nnc.symbolic.scopes import reopened
@@ -142,7 +145,20 @@ class Layer(Answering, LayerState, ABC):
                 raise ArgumentError(type(self).__name__, got=shown(value), need=need, fix=fix)
         scope, operands = own_scope(self, values)
         outputs = self.build_many(scope, operands)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return hung_together(outputs, outputs)
+
+    if not TYPE_CHECKING:
+        # A type checker goes by what layers declare.
+        def __getattr__(self, name: str) -> object:
+            """A tensor of the layer by its name, where it is no option: `layer.weight`."""
+            if not name.startswith("_"):
+                own, tensors = self.own, self.sized_tensors()
+                if name in tensors:
+                    make_sized(tensors, own.variables)
+                variable = own.variables.get(name, own.statistics.get(name))
+                if variable is not None:
+                    return current(variable)
+            return super().__getattr__(name)
 
     def __init_subclass__(cls) -> None:
         # A dataclass with slots is made twice, the second time of what the first one has.

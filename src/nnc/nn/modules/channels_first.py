@@ -26,7 +26,7 @@ from nnc.nn.modules.channels_first_windows import (
     window_over,
     with_channels_last,
 )
-from nnc.nn.modules.module import Module, Parameter
+from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.modules.starting_values import empty_parameter, only_input, start_uniform
 from nnc.ops import (
     Window,
@@ -190,7 +190,7 @@ class _BatchNorm(Module):
             values = empty_parameter(self, (num_features,))
             values[...] = value
             if name in ("weight", "bias"):
-                setattr(self, name, Parameter(values))
+                setattr(self, name, layer_parameter(values))
             else:
                 self.register_buffer(name, values)
         self.own.called = True

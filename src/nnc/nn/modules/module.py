@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
-from types import NoneType
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from numpy.typing import ArrayLike
 
-from nnc.classes import dataclass
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -28,17 +27,23 @@ from nnc.dynamic.state import assign, parameter_over
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
 from nnc.nn.layers.layer import MultiLayer, Scope, T
+from nnc.nn.modules.nested_values import (
+    STATIC,
+    UNSURE,
+    GivenArguments,
+    given_arguments,
+    in_row,
+    nested_outputs,
+)
 from nnc.nn.state.frames import in_training, path_below, renewed_in_frame, running, value_of
 from nnc.nn.state.layer_state import LayerState
 
 # What other libraries call the function of a module.
 FORWARD = ("__call__", "call")
-# What stands in the arguments of a call as it is.
-STATIC = (str, bytes, bool, NoneType)
 # What may hold layers.
 CONTAINERS = (dict, list, tuple)
 # What may take the place of a tensor as it is.
-ASSIGNED = (ArrayOperand, LayerState, NoneType)
+ASSIGNED = (ArrayOperand, LayerState, type(None))
 
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
@@ -47,9 +52,24 @@ def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  
     >>> nn.Parameter(np.ones(2, np.float32)).requires_grad
     True
     """
+    made = layer_parameter(value)
+    _OF_USERS[id(made)] = made
+    return made
+
+
+def layer_parameter(value: ArrayLike | Tensor | Variable) -> Variable:
+    """A parameter of a layer of ours, whose weights lie [spatial…, in, out]; users' lie as PyTorch has them."""
     given = value if isinstance(value, Tensor) else Tensor.from_numpy(as_array(value))
     # A tensor of its own: memory of NumPy's is looked through whenever something recorded reads it.
     return parameter_over(given.clone())
+
+
+def is_of_users(parameter: Variable) -> bool:
+    """Whether somebody made it by `nn.Parameter`, and not a layer of ours."""
+    return _OF_USERS.get(id(parameter)) is parameter
+
+
+_OF_USERS: WeakValueDictionary[int, Variable] = WeakValueDictionary()
 
 
 class Module(MultiLayer):
@@ -86,25 +106,36 @@ class Module(MultiLayer):
         raise UsageError(kind, got="a module without forward", need="its function", fix="def forward(self, x): …")
 
     def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:  # noqa: ANN401  # of all kinds
-        """As layers are called; `forward` also gets arguments by name, and what is no array as it is: texts, None."""
-        places = [place for place, value in enumerate(values) if not isinstance(value, STATIC)]
-        named = [key for key, value in options.items() if not isinstance(value, (*STATIC, int, float))]
-        if len(places) == len(values) and not options:
+        """As layers are called; `forward` also gets arguments by name, containers, and what is no array as it is."""
+        if not options and not any(isinstance(value, UNSURE) for value in values):
             return super().__call__(*values, name=name)
-        token = _GIVEN.set(_Given(self, values, tuple(places), options, tuple(named)))
+        given = given_arguments(values, options)
+        token = _GIVEN.set((self, given))
         try:
-            arrays = [*(values[place] for place in places), *(options[key] for key in named)]
-            return super().__call__(*arrays, name=name)
+            return super().__call__(*given.arrays(), name=name)
         finally:
             _GIVEN.reset(token)
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Run `forward` on the inputs, with layers and parameters of the scope."""
-        given_to = _GIVEN.get()
         with running(self, scope, inputs) as (frame, values):
-            given = self.forward(*values) if given_to is None else given_to.run(self, values)
-            outputs = tuple(given) if isinstance(given, tuple | list) else (given,)
-            return tuple(frame.operand(self, value) for value in outputs)
+            outputs, structure = nested_outputs(self._run(values))
+            if structure is None:
+                return tuple(frame.operand(self, value) for value in outputs)
+            operands = [frame.operand(self, value) for value in outputs if not isinstance(value, STATIC)]
+            return in_row(outputs, structure, operands)
+
+    def _run(self, values: tuple[Any, ...]) -> Any:  # noqa: ANN401  # what `forward` gives
+        """`forward` with the operands in the places of the arrays that it was called with."""
+        given_to = _GIVEN.get()
+        if given_to is None or given_to[0] is not self:
+            return self.forward(*values)
+        token = _GIVEN.set(None)
+        try:
+            arguments, options = given_to[1].with_arrays(values)
+            return self.forward(*arguments, **options)
+        finally:
+            _GIVEN.reset(token)
 
     def named_children(self) -> dict[str, LayerState]:
         """The layers among the attributes, by their names: `blocks.0`, `heads.left` in lists and dictionaries."""
@@ -170,31 +201,8 @@ class Module(MultiLayer):
         return f"{type(self).__name__}({', '.join([*layers, *tensors])})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Given:
-    """What a module was called with: where its arrays stand, and everything else as it is."""
-
-    module: Module
-    values: tuple[Any, ...]
-    places: tuple[int, ...]
-    options: dict[str, Any]
-    named: tuple[str, ...]
-
-    def run(self, module: Module, arrays: tuple[Any, ...]) -> Any:  # noqa: ANN401  # what `forward` gives
-        """`forward` with the operands in the places of the arrays; of another module with these alone."""
-        if module is not self.module:
-            return module.forward(*arrays)
-        values, token = list(self.values), _GIVEN.set(None)
-        for place, array in zip(self.places, arrays, strict=False):
-            values[place] = array
-        behind = arrays[len(self.places) :]
-        try:
-            return module.forward(*values, **{**self.options, **dict(zip(self.named, behind, strict=True))})
-        finally:
-            _GIVEN.reset(token)
-
-
-_GIVEN: ContextVar[_Given | None] = ContextVar("given", default=None)
+# The module that is being called, and what it was given beside arrays.
+_GIVEN: ContextVar[tuple[Module, GivenArguments] | None] = ContextVar("given", default=None)
 
 
 def _layers(path: str, value: object) -> Iterator[tuple[str, LayerState]]:

@@ -21,6 +21,7 @@ from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
 from nnc.nn.state.layer_state import LayerState, joined
+from nnc.nn.state.nested_outputs import hung_together
 from nnc.nn.state.own_scope import Content, CopyOf, operand_of
 from nnc.nn.state.scope import Scope
 from nnc.symbolic import Symbol
@@ -117,8 +118,7 @@ def called_inside(layer: Any, values: tuple[Any, ...]) -> Any:  # noqa: ANN401  
         outputs = layer.build_many(frame.scope.inside(name), operands)
     finally:
         _FRAME.reset(token)
-    made = tuple(map(frame.value, outputs))
-    return made[0] if len(made) == 1 else made
+    return hung_together(outputs, list(map(frame.value, outputs)))
 
 
 def is_plain() -> bool:

@@ -29,6 +29,7 @@ from nnc.dynamic import eager
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError
 from nnc.nn.state.scope import Scope
+from nnc.nn.state.sized_tensors import SizedTensors, make_sized
 from nnc.nn.state.tensor_files import stored_tensors
 
 # Hooks get the layer, its inputs, and its outputs, and give other outputs or None.
@@ -132,6 +133,10 @@ class LayerState:
             object.__setattr__(self, "_own", OwnTensors())
             return self._own
 
+    def sized_tensors(self) -> SizedTensors:
+        """The parameters whose sizes the options say, which are there before the first call where somebody asks."""
+        return {}
+
     def named_children(self) -> dict[str, LayerState]:
         """The layers right below this one, by name: as far as they are known before the first call."""
         return dict(self.own.parts)
@@ -161,6 +166,9 @@ class LayerState:
 
     def named_parameters(self) -> list[tuple[str, Variable]]:
         """The variables that may be trained with their paths, frozen ones too."""
+        for layer in self.modules():
+            if tensors := layer.sized_tensors():
+                make_sized(tensors, layer.own.variables)
         return [
             (joined(path, name), variable)
             for path, layer in self.named_modules()

@@ -52,7 +52,7 @@ class DiffusionUNet(MultiLayer):
                 y = block(f"up{level}_{number}", y, factor * self.width, False)
             if level:
                 y = Convolution(y.shape[-1]).build(scope.inside(f"double{level}"), Upsample().build(scope, y))
-        y = SiLU().build(scope, GroupNorm(self.groups, EPSILON).build(scope.inside("norm"), y))
+        y = SiLU().build(scope, GroupNorm(self.groups, epsilon=EPSILON).build(scope.inside("norm"), y))
         return (Convolution(x.shape[-1]).build(scope.inside("noise"), y),)
 
     def _blocks(self, scope: Scope[T], time: T) -> Callable[[str, T, int, bool | None], T]:
@@ -67,11 +67,11 @@ class DiffusionUNet(MultiLayer):
         return block
 
     def _residual(self, scope: Scope[T], x: T, time: T, channels: int) -> T:
-        y = SiLU().build(scope, GroupNorm(self.groups, EPSILON).build(scope.inside("norm1"), x))
+        y = SiLU().build(scope, GroupNorm(self.groups, epsilon=EPSILON).build(scope.inside("norm1"), x))
         y = Convolution(channels).build(scope.inside("convolution1"), y)
         shift = Dense(channels).build(scope.inside("time"), time)
         y = add(y, broadcast_to(reshape(shift, (x.shape[0], 1, 1, channels)), y.shape))
-        y = SiLU().build(scope, GroupNorm(self.groups, EPSILON).build(scope.inside("norm2"), y))
+        y = SiLU().build(scope, GroupNorm(self.groups, epsilon=EPSILON).build(scope.inside("norm2"), y))
         y = Dropout(self.dropout).build(scope.inside("dropout"), y)
         y = Convolution(channels).build(scope.inside("convolution2"), y)
         return add(y, x if x.shape[-1] == channels else Dense(channels).build(scope.inside("shortcut"), x))
@@ -86,7 +86,7 @@ class _Attention(Layer):
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, height, width, channels]."""
         channels = x.shape[-1]
-        y = GroupNorm(self.groups, EPSILON).build(scope.inside("norm"), x)
+        y = GroupNorm(self.groups, epsilon=EPSILON).build(scope.inside("norm"), x)
         places = (x.shape[0], x.shape[1] * x.shape[2], 1, channels)
         q, k, v = (reshape(Dense(channels).build(scope.inside(name), y), places) for name in ("query", "key", "value"))
         return add(x, Dense(channels).build(scope.inside("output"), reshape(attention(q, k, v), x.shape)))

@@ -8,8 +8,6 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.errors import ArityError
 from nnc.nn.layers import (
-    GRU,
-    LSTM,
     Dense,
     Dropout,
     Embedding,
@@ -25,18 +23,19 @@ from nnc.nn.layers import (
 from nnc.nn.layers.combine import Sequential
 from nnc.nn.layers.embedding import broadcast_rows, normal
 from nnc.nn.layers.layer import Layer, MultiLayer, Scope, T
+from nnc.nn.modules.recurrent_layers import GRU, LSTM
 from nnc.ops import add, affine, concatenate, cos, gemm, index_select, reshape, rotary_angles, sin, slice_axis
 from nnc.ops.movement.generate import arange_like
 
 
 def lstm_language_model(vocabulary: int = 10_000, units: int = 650, layers: int = 2) -> Sequential:
     """The medium model of Zaremba et al. (2014) without dropout: 19,775,200 parameters."""
-    return Sequential(tokens=Embedding(vocabulary, units), memory=LSTM(units, layers), classes=Dense(vocabulary))
+    return Sequential(tokens=Embedding(vocabulary, units), memory=LSTM(units, layers=layers), classes=Dense(vocabulary))
 
 
 def gru_language_model(vocabulary: int = 10_000, units: int = 650, layers: int = 2) -> Sequential:
     """The same with gated recurrent units: 18,087,800 parameters."""
-    return Sequential(tokens=Embedding(vocabulary, units), memory=GRU(units, layers), classes=Dense(vocabulary))
+    return Sequential(tokens=Embedding(vocabulary, units), memory=GRU(units, layers=layers), classes=Dense(vocabulary))
 
 
 @checked

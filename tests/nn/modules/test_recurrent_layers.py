@@ -7,11 +7,11 @@ from nnc import nn
 from nnc.core.values.dtype import BOOL
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError, UsageError
 from nnc.nn import LSTM, Model
-from nnc.nn.layers.recurrent import Recurrent
+from nnc.nn.modules.recurrent_layers import Recurrent
 
 
 def test_layers_feed_each_other() -> None:
-    model = Model(LSTM(4, 2), (5, 3), backend="reference")
+    model = Model(LSTM(4, layers=2), (5, 3), backend="reference")
     shapes = {path: tensor.shape for path, tensor in model.parameters.items()}
     assert shapes == {
         "0.input_weight": (3, 16),
@@ -135,14 +135,14 @@ def test_masks_keep_batches_of_any_size_open(kind: type[Recurrent]) -> None:
 
 
 def test_what_one_layer_hands_to_the_next_is_dropped_in_training_alone() -> None:
-    plain, dropping = Model(nn.GRU(5, 2), (6, 4)), Model(nn.GRU(5, 2, dropout=0.5), (6, 4))
+    plain, dropping = Model(nn.GRU(5, layers=2), (6, 4)), Model(nn.GRU(5, 2, dropout=0.5), (6, 4))
     np.testing.assert_array_equal(plain.predict(X), dropping.predict(X))
     target = np.zeros((3, 6), np.int32)
     assert plain.train_on_batch(X, target) != dropping.train_on_batch(X, target)
 
 
 def test_names_of_directions_and_of_two_biases_are_pytorch_s() -> None:
-    model = Model(nn.GRU(3, 2, bidirectional=True), (6, 4))
+    model = Model(nn.GRU(3, layers=2, bidirectional=True), (6, 4))
     theirs = nn.torch_state_dict(model)
     parts = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     assert set(theirs) == {f"{part}_l{n}{way}" for part in parts for n in (0, 1) for way in ("", "_reverse")}
@@ -158,7 +158,7 @@ def test_inputs_beside_the_sequence_are_a_mask_and_all_first_states() -> None:
     for layer, inputs, told in (
         (nn.LSTM(5), (x, state), "2 first states or none"),
         (nn.GRU(5), (x, nn.Input((5,), BOOL)), r"need a mask \[1, 6\]"),
-        (nn.GRU(5, 2), (x, state), "layers · directions"),
+        (nn.GRU(5, layers=2), (x, state), "layers · directions"),
         (nn.RNN(5), (x, state, state), "1 first states or none"),
     ):
         with pytest.raises(UsageError, match=told):

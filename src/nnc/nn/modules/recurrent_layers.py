@@ -11,6 +11,8 @@ where it is wanted, a mask[batch, steps] of bool and the first states (both of L
 
 A step that is masked keeps the state, and its output is zero, as in PyTorch's packed sequences; it may stand anywhere.
 Real steps are moved together before a direction runs, and outputs moved back: the loops know no masks.
+
+Where the size of the input is said, as in `nn.LSTM(8, 16)`, it is PyTorch's layer (`sized_recurrent`).
 """
 
 from __future__ import annotations
@@ -18,40 +20,32 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from nnc.arguments import Count, Share, checked
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import BOOL, I32
+from nnc.core.values.dtype import BOOL
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.initializers import glorot_uniform, zeros
 from nnc.nn.layers.layer import MultiLayer, Scope, T, require_rank
-from nnc.ops import (
-    RecurrentWeights,
-    add,
-    affine,
-    broadcast_to,
-    cast,
-    clamp,
-    concatenate,
-    cumsum,
-    dropout,
-    equal,
-    gather,
-    gemm,
-    reduce_sum,
-    reshape,
-    slice_axis,
-    sort,
-    transpose,
-    where,
+from nnc.nn.modules.recurrent_directions import (
+    StepMask,
+    at_place,
+    direction,
+    gru_sequences,
+    lstm_sequences,
+    rnn_sequences,
 )
-from nnc.ops.movement.fill import FILL, FillAttrs, scalar_like
-from nnc.ops.sequence import recurrent as ops
+from nnc.nn.modules.sized_recurrent import SizedGRU, SizedLSTM, SizedRecurrent, SizedRNN
+from nnc.ops import RecurrentWeights, concatenate, dropout, reshape, transpose
+from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.sequence.recurrent import Activation
 
 __all__ = ["GRU", "LSTM", "RNN"]
+
+# Options that PyTorch's layers alone have.
+SIZED = frozenset({"input_size", "batch_first"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +53,7 @@ class Recurrent(MultiLayer):
     """`layers` of `units` on top of each other; in training a share `dropout` of what one hands on is dropped."""
 
     gates: ClassVar[int]
+    sized: ClassVar[type[SizedRecurrent]]
     states: ClassVar[int] = 1
     state_bias: ClassVar[bool] = False
 
@@ -68,6 +63,12 @@ class Recurrent(MultiLayer):
     dropout: Share = 0.0
     return_sequences: bool = True
     return_state: bool = False
+
+    def __new__(cls, *sizes: Any, **options: Any) -> Any:  # noqa: ANN401  # this layer, or that of the sizes
+        """PyTorch's layer where the size of the input is said."""
+        if len(sizes) > 1 or not SIZED.isdisjoint(options) or (sizes and "hidden_size" in options):
+            return cls.sized(*sizes, **options)
+        return object.__new__(cls)
 
     @abstractmethod
     def _sequences(self, z: T, weights: RecurrentWeights[T], states: Sequence[T], reverse: bool) -> tuple[T, ...]:
@@ -86,7 +87,7 @@ class Recurrent(MultiLayer):
             parts = []
             for reverse in (False, True)[: 1 + self.bidirectional]:
                 weights = self._weights(inside.inside("reverse") if reverse else inside, y)
-                sequence, ends = self._direction(y, weights, first[len(last)], reverse, mask)
+                sequence, ends = direction(y, weights, first[len(last)], reverse, mask, self._sequences)
                 parts.append(sequence)
                 last.append(ends)
             y = parts[0] if len(parts) == 1 else concatenate(parts, 2)
@@ -98,7 +99,7 @@ class Recurrent(MultiLayer):
             return (output,)
         return (output, *(_side_by_side([ends[state] for ends in last]) for state in range(self.states)))
 
-    def _parted(self, inputs: tuple[T, ...]) -> tuple[T, _Mask[T] | None, list[tuple[T, ...]]]:
+    def _parted(self, inputs: tuple[T, ...]) -> tuple[T, StepMask[T] | None, list[tuple[T, ...]]]:
         """x, the mask, and the first states of each layer and direction: zeros unless given."""
         name, (x, *others) = type(self).__name__, inputs
         require_rank(name, x, 3, "batch, steps, features")
@@ -107,7 +108,7 @@ class Recurrent(MultiLayer):
             given = others.pop(0)
             if given.shape != x.shape[:2]:
                 raise ShapeError(name, got=f"x={x.spec}, mask={given.spec}", need=f"a mask {list(x.shape[:2])}")
-            mask = _Mask(transpose(given, (1, 0)))
+            mask = StepMask(transpose(given, (1, 0)))
         if len(others) not in (0, self.states):
             need = f"x, a mask (bool) where there is one, and {self.states} first states or none"
             raise ArityError(name, got=", ".join(str(operand.spec) for operand in inputs), need=need)
@@ -120,20 +121,7 @@ class Recurrent(MultiLayer):
             zeros = x.apply(Command(FILL, FillAttrs(0.0, replace(x.spec, shape=(shape[0], self.units)))), ())[0]
             return x, mask, [(zeros,) * self.states] * shape[1]
         rows = range(shape[1])
-        return x, mask, [tuple(_place(state, 1, row) for state in others) for row in rows]
-
-    def _direction(
-        self, x: T, weights: RecurrentWeights[T], first: tuple[T, ...], reverse: bool, mask: _Mask[T] | None
-    ) -> tuple[T, tuple[T, ...]]:
-        """y[steps, batch, units] of one direction, and the states it ends with."""
-        if mask is None:
-            sequences = self._sequences(gemm(x, weights.w, weights.bias), weights, first, reverse)
-            end = 0 if reverse else x.shape[0] - 1
-            return sequences[0], tuple(_place(sequence, 0, end) for sequence in sequences)
-        moved = mask.together(x, reverse)
-        sequences = self._sequences(gemm(moved, weights.w, weights.bias), weights, first, reverse)
-        ends = tuple(mask.last(*pair, reverse) for pair in zip(sequences, first, strict=True))
-        return mask.apart(sequences[0], reverse), ends
+        return x, mask, [tuple(at_place(state, 1, row) for state in others) for row in rows]
 
     def _weights(self, scope: Scope[T], x: T) -> RecurrentWeights[T]:
         wide = self.gates * self.units
@@ -156,14 +144,45 @@ class RNN(Recurrent):
 
     >>> nn.RNN(4)(nnc.ones((2, 5, 3))).shape
     (2, 5, 4)
+    >>> y, h = nn.RNN(3, 4)(nnc.ones((5, 2, 3)))
+    >>> y.shape, h.shape
+    ((5, 2, 4), (1, 2, 4))
     """
 
+    sized = SizedRNN
     gates = 1
     activation: Literal["tanh", "relu"] = "tanh"
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            units: Count,
+            *,
+            layers: Count = 1,
+            bidirectional: bool = False,
+            dropout: Share = 0.0,
+            return_sequences: bool = True,
+            return_state: bool = False,
+            activation: Literal["tanh", "relu"] = "tanh",
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            input_size: Count,
+            hidden_size: Count,
+            num_layers: Count = 1,
+            nonlinearity: Literal["tanh", "relu"] = "tanh",
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: Share = 0.0,
+            bidirectional: bool = False,
+        ) -> None: ...
+        def __init__(self, *sizes: Any, **options: Any) -> None: ...
+
     def _sequences(self, z: T, weights: RecurrentWeights[T], states: Sequence[T], reverse: bool) -> tuple[T, ...]:
-        attrs = ops.RnnAttrs(ops.Activation(self.activation), reverse)
-        return z.apply(Command(ops.RNN, attrs), (z, weights.u, *states))
+        return rnn_sequences(z, weights, states, reverse, Activation(self.activation))
 
 
 @checked
@@ -173,14 +192,43 @@ class GRU(Recurrent):
 
     >>> nn.GRU(4, bidirectional=True)(nnc.ones((2, 5, 3))).shape
     (2, 5, 8)
+    >>> y, h = nn.GRU(3, 4, num_layers=2, batch_first=True)(nnc.ones((2, 5, 3)))
+    >>> y.shape, h.shape
+    ((2, 5, 4), (2, 2, 4))
     """
 
+    sized = SizedGRU
     gates = 3
     state_bias = True
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            units: Count,
+            *,
+            layers: Count = 1,
+            bidirectional: bool = False,
+            dropout: Share = 0.0,
+            return_sequences: bool = True,
+            return_state: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            input_size: Count,
+            hidden_size: Count,
+            num_layers: Count = 1,
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: Share = 0.0,
+            bidirectional: bool = False,
+        ) -> None: ...
+        def __init__(self, *sizes: Any, **options: Any) -> None: ...
+
     def _sequences(self, z: T, weights: RecurrentWeights[T], states: Sequence[T], reverse: bool) -> tuple[T, ...]:
-        command = Command(ops.GRU, ops.RecurrentAttrs(reverse))
-        return z.apply(command, (z, weights.u, *states, weights.state_bias))[:1]
+        return gru_sequences(z, weights, states, reverse)
 
 
 @checked
@@ -192,74 +240,48 @@ class LSTM(Recurrent):
     (2, 5, 4)
     >>> nn.LSTM(4, return_sequences=False)(nnc.ones((2, 5, 3))).shape
     (2, 4)
+    >>> y, (h, c) = nn.LSTM(3, 4, batch_first=True)(nnc.ones((2, 5, 3)))
+    >>> y.shape, h.shape, c.shape
+    ((2, 5, 4), (1, 2, 4), (1, 2, 4))
     """
 
+    sized = SizedLSTM
     gates = 4
     states = 2
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self,
+            units: Count,
+            *,
+            layers: Count = 1,
+            bidirectional: bool = False,
+            dropout: Share = 0.0,
+            return_sequences: bool = True,
+            return_state: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(
+            self,
+            input_size: Count,
+            hidden_size: Count,
+            num_layers: Count = 1,
+            bias: bool = True,
+            batch_first: bool = False,
+            dropout: Share = 0.0,
+            bidirectional: bool = False,
+        ) -> None: ...
+        def __init__(self, *sizes: Any, **options: Any) -> None: ...
+
     def _sequences(self, z: T, weights: RecurrentWeights[T], states: Sequence[T], reverse: bool) -> tuple[T, ...]:
-        return z.apply(Command(ops.LSTM, ops.RecurrentAttrs(reverse)), (z, weights.u, *states))[:2]
+        return lstm_sequences(z, weights, states, reverse)
 
 
-@dataclass(frozen=True, eq=False)
-class _Mask(Generic[T]):
-    """mask[steps, batch]: real steps are moved to where a direction begins, in their order.
-
-    A direction that goes forwards begins at step 0, the other one at the last step.
-    """
-
-    mask: T
-
-    @cached_property
-    def number(self) -> T:
-        """How many steps up to this one are real, [steps, batch]."""
-        return cumsum(cast(self.mask, I32), 0)
-
-    @cached_property
-    def count(self) -> T:
-        """Real steps of each example, [1, batch]."""
-        return reduce_sum(cast(self.mask, I32), (0,), keepdims=True)
-
-    def real(self, x: T) -> T:
-        """x[steps, batch, features] with zeros where nothing is real: whatever stands there is read by nobody."""
-        return where(_along(self.mask, x), x, scalar_like(x, 0.0))
-
-    def together(self, x: T, reverse: bool) -> T:
-        """Real steps first, or last for the direction that begins there."""
-        steps = self.mask.shape[0]
-        key = affine(cast(self.mask, I32), float(steps if reverse else -steps))
-        moment = cumsum(affine(key, 0.0, 1.0), 0)
-        return gather(x, _along(cast(sort(add(key, moment), 0)[1], I32), x), 0)
-
-    def apart(self, y: T, reverse: bool) -> T:
-        """Outputs at the steps they belong to, zeros elsewhere."""
-        return self.real(gather(y, _along(self._inside(self.number, reverse), y), 0))
-
-    def last(self, sequence: T, first: T, reverse: bool) -> T:
-        """The state after the last real step that the direction comes to; the first state where no step is real."""
-        number = affine(self.count, 0.0, 1.0) if reverse else self.count
-        wide = slice_axis(sequence, 0, 0, 1)
-        steps = gather(sequence, _along(self._inside(number, reverse), wide), 0)
-        empty = equal(self.count, scalar_like(self.count, 0.0))
-        return where(_place(_along(empty, wide), 0, 0), first, _place(steps, 0, 0))
-
-    def _inside(self, number: T, reverse: bool) -> T:
-        """Where the real step of this number (from 1) was moved to; some place for those that are not real."""
-        steps = self.mask.shape[0]
-        place = affine(number, 1.0, -1.0)
-        if reverse:
-            place = add(place, broadcast_to(affine(self.count, -1.0, float(steps)), place.shape))
-        return clamp(place, 0.0, float(steps - 1))
-
-
-def _along(x: T, like: T) -> T:
-    """x[steps, batch] for each feature."""
-    return broadcast_to(reshape(x, (*x.shape, 1)), (*x.shape, like.shape[-1]))
-
-
-def _place(x: T, axis: int, index: int) -> T:
-    """x at one place of an axis, a view."""
-    return reshape(slice_axis(x, axis, index, index + 1), (*x.shape[:axis], *x.shape[axis + 1 :]))
+for _layer, _sized in ((RNN, SizedRNN), (GRU, SizedGRU), (LSTM, SizedLSTM)):
+    # So that `isinstance(layer, nn.LSTM)` holds for both.
+    _layer.register(_sized)
 
 
 def _side_by_side(states: Sequence[T]) -> T:
