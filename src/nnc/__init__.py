@@ -8,7 +8,9 @@ Imports only point down this list:
     language
     onnx
     sklearn
+    lax
     optim
+    utils
     nn
     parallel
     numerics
@@ -56,9 +58,11 @@ if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
     from nnc import export as export
     from nnc import language as language
+    from nnc import lax as lax
     from nnc import onnx as onnx
     from nnc import parallel as parallel
     from nnc import sklearn as sklearn
+    from nnc import utils as utils
     from nnc.concrete.profiling import profile
     from nnc.core.running.device_context import cuda, device, devices, vulkan
     from nnc.core.values.dtype import BF16 as bf16
@@ -90,8 +94,9 @@ __version__ = "0.2.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (
-    "Array", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any",
-    "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "Array", "Generator", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "angle", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
     "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
     "average", "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
@@ -123,7 +128,7 @@ _NUMERICS = (
     "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "short", "sigmoid", "sign", "signbit",
     "sin", "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
     "std", "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril",
+    "tanh", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree", "tree_util", "tri", "tril",
     "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8",
     "unbind", "unflatten", "union1d", "unique", "unravel_index", "unsqueeze", "unstack", "vander", "var", "vdot",
     "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",
@@ -131,9 +136,9 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "nn", "numerics",
+    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "lax", "nn", "numerics",
     "onnx", "ops", "optim", "parallel", "planning", "sklearn",
-    "symbolic",
+    "symbolic", "utils",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_NUMERICS, "nnc.numerics"),
@@ -173,10 +178,12 @@ class _UnknownModules:
     """Asked for modules that nobody else finds: those of other projects are answered with ours."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """None, or the error that names ours."""
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        """None, the module of ours that another project has under this name, or the error that names ours."""
         if name.startswith("nnc."):
-            import_module("nnc.vocabulary.modules").refuse(name)
+            spec: object = import_module("nnc.vocabulary.modules").found_elsewhere(name)
+            return spec
+        return None
 
 
 if "_UnknownModules" not in [getattr(finder, "__name__", "") for finder in sys.meta_path]:
@@ -233,6 +240,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "lax",
     "lazy",
     "load",
     "memoized",
@@ -253,6 +261,7 @@ __all__ = [
     "tensor",
     "u8",
     "uniform",
+    "utils",
     "value_and_grad",
     "variable",
     "vjp",

@@ -28,8 +28,10 @@ CLASSES = {
     "Rule": "a rewrite, and what an argument has to be",
 }
 MODULES = {
+    "checkpoint": "of a training, and PyTorch's package of recomputation",
     "digits": "the data and the network",
     "graph": "of each layer",
+    "losses": "values that models take, and MLX's functions",
     "module": "a network written as a class, and SPIR-V's word for a program",
     "optim": "of nn, and the name by which other libraries import theirs",
     "program": "that a dynamic graph compiles, and that the compiler repeats",

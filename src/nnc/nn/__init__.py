@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.differentiation import value_and_grad as value_and_grad
     from nnc.nn import functional as functional
     from nnc.nn import init as init
+    from nnc.nn import losses as losses
     from nnc.nn import optim as optim
     from nnc.nn import utils as utils
     from nnc.nn.callbacks.callbacks import *
     from nnc.nn.callbacks.event_files import *
     from nnc.nn.callbacks.progress_bar import *
     from nnc.nn.callbacks.rate_finder import *
+    from nnc.nn.criteria import *
     from nnc.nn.files.checkpoint import Position as Position
     from nnc.nn.files.checkpoint import load_checkpoint as load_checkpoint
     from nnc.nn.files.checkpoint import position_of as position_of
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from nnc.nn.files.pretrained import load_pretrained as load_pretrained
     from nnc.nn.files.torch_names import load_torch_state_dict as load_torch_state_dict
     from nnc.nn.files.torch_names import torch_state_dict as torch_state_dict
+    from nnc.nn.functional import elu as elu
+    from nnc.nn.functional import leaky_relu as leaky_relu
+    from nnc.nn.functional import one_hot as one_hot
+    from nnc.nn.functional import silu as silu
     from nnc.nn.generation import generate as generate
     from nnc.nn.generation import stream as stream
     from nnc.nn.inference.frozen_generation import FrozenGeneration as FrozenGeneration
@@ -99,6 +105,9 @@ _HOMES = homes({
     "nnc.nn.callbacks.event_files": "TensorBoardLog",
     "nnc.nn.callbacks.progress_bar": "ProgressBar",
     "nnc.nn.callbacks.rate_finder": "find_rate RateSweep",
+    "nnc.nn.criteria":
+        "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss "
+        "SmoothL1Loss TripletMarginLoss",
     "nnc.nn.files.checkpoint": "Position load_checkpoint position_of read_notes read_position save_checkpoint",
     "nnc.nn.files.model_spec": "load_model",
     "nnc.nn.files.pretrained": "HUGGING_FACE NameRule load_pretrained",
@@ -146,9 +155,8 @@ _HOMES = homes({
     "nnc.nn.optimization.joint_losses": "FunctionLoss JointLoss",
     "nnc.nn.optimization.loss_scale": "LossScale",
     "nnc.nn.optimization.losses":
-        "BCEWithLogitsLoss BinaryCrossEntropy CosineLoss CrossEntropyLoss CTC GaussianLikelihood Hinge Huber "
-        "KLDivergence L1Loss LogCosh Loss MeanAbsoluteError MeanSquaredError MSELoss PointwiseLoss PoissonLoss "
-        "SmoothedCrossEntropy SoftmaxCrossEntropy Weighted",
+        "BinaryCrossEntropy CosineLoss CTC GaussianLikelihood Hinge Huber KLDivergence LogCosh Loss MeanAbsoluteError "
+        "MeanSquaredError PointwiseLoss PoissonLoss SmoothedCrossEntropy SoftmaxCrossEntropy Weighted",
     "nnc.nn.optimization.metrics": "Metric METRICS metrics top_k",
     "nnc.nn.optimization.optimizers":
         "Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb Lion Muon Optimizer PerParameter RMSProp SGD",
@@ -161,7 +169,8 @@ _HOMES = homes({
     "nnc.nn.training.training_page": "TrainingPage",
     "nnc.numerics": "gelu log_softmax logsumexp relu sigmoid softmax softplus tanh",
     "nnc.symbolic.quantization_report": "QuantizationReport",
-    "nnc.nn.functional": "functional",
+    "nnc.nn.functional": "elu functional leaky_relu one_hot silu",
+    "nnc.nn.losses": "losses",
     "nnc.nn.init": "init",
     "nnc.nn.layers.initializers": "initializers",
     "nnc.nn.optim": "optim",
@@ -181,7 +190,7 @@ _HOMES = homes({
 })  # fmt: skip
 # `from nnc.nn import *` brings names, and of the modules those that are used by their names.
 __all__ = [name for name, home in _HOMES.items() if home != f"nnc.nn.{name}"] + [
-    "functional", "init", "optim", "utils",
+    "functional", "init", "losses", "optim", "utils",
 ]  # fmt: skip
 
 

@@ -37,11 +37,12 @@ from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.transforms.randomness import seed
-from nnc.numerics import fft, linalg, random, tree
+from nnc.numerics import fft, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
 from nnc.numerics.creation import *
 from nnc.numerics.cumulative import *
 from nnc.numerics.elementwise import *
+from nnc.numerics.generator import Generator
 from nnc.numerics.order import *
 from nnc.numerics.products import *
 from nnc.numerics.random import rand, rand_like, randint, randn, randn_like
@@ -59,7 +60,8 @@ for _module in (fft, linalg, random, sys.modules[__name__]):
 randperm = random.permutation
 
 __all__ = [
-    "Array", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin", "angle", "any",
+    "Array", "Generator", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "angle", "any",
     "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
     "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
@@ -92,7 +94,7 @@ __all__ = [
     "row_stack", "rsqrt", "searchsorted", "select", "setdiff1d", "shape", "short", "sigmoid", "sign", "signbit",
     "sin", "sinc", "sinh", "size", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
     "std", "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "tan",
-    "tanh", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree", "tri", "tril",
+    "tanh", "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree", "tree_util", "tri", "tril",
     "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8",
     "unbind", "unflatten", "union1d", "unique", "unravel_index", "unsqueeze", "unstack", "vander", "var", "vdot",
     "vecdot", "vsplit", "vstack", "where", "xlogy", "zeros", "zeros_like",

@@ -67,3 +67,28 @@ class RandomGenerator:
 def default_rng(seed: int | None = None) -> RandomGenerator:
     """A generator of its own, which draws the same numbers for the same seed."""
     return RandomGenerator(None if seed is None else int(np.int64(seed)))
+
+
+class Generator:
+    """PyTorch's source of random numbers for loaders and splits: `nnc.Generator().manual_seed(0)`.
+
+    >>> nnc.Generator().manual_seed(3).initial_seed()
+    3
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.manual_seed(int(next_counter()) % SEEDS)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin anew with this seed."""
+        self._seed, self.numpy = int(seed), np.random.default_rng(int(seed))
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed that it began with."""
+        return self._seed
+
+
+def drawing(generator: Generator | None) -> np.random.Generator:
+    """NumPy's generator of it; a new one by `nnc.seed` where there is none."""
+    return np.random.default_rng(int(next_counter())) if generator is None else generator.numpy

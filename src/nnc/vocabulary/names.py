@@ -230,9 +230,7 @@ SYMBOL: Mapping[str, str] = {
 MODULE: Mapping[str, str] = {
     # JAX
     "pmap": "nnc.vmap(f)",
-    "tree_util": "nnc.tree.leaves, nnc.tree.map",
     "tree_map": "nnc.tree.map(f, values)",
-    "lax": "nnc.cond, nnc.while_loop, nnc.scan",
     "linearize": "nnc.jvp(f, (x,), (v,))",
     "custom_vjp": "nnc.ops.custom_operator",
     "custom_jvp": "nnc.ops.custom_operator",
@@ -258,7 +256,6 @@ MODULE: Mapping[str, str] = {
     "autograd": "nnc.grad(f)(x)",
     "Input": "nnc.nn.Input(shape)",
     "Model": "nnc.nn.Model(layer, shape)",
-    "utils": "from nnc.nn.data import DataLoader, TensorDataset; nnc.checkpoint(f)(x)",
     "functional": "nnc.relu, nnc.softmax …, and the losses of nnc.nn",
     "distributed": "leave it out: one process",
     "amp": "nnc.nn.Model(…, precision=nnc.bf16)",
@@ -281,7 +278,6 @@ MODULE: Mapping[str, str] = {
     "multinomial": "nnc.random.choice(n, (count,), p=p)",
     "randint_like": "nnc.randint(0, high, x.shape)",
     "initial_seed": "nnc.seed(0)",
-    "Generator": "nnc.random.default_rng(0)",
     "get_default_dtype": "nnc.float32: Python's floats are f32",
     "set_default_dtype": "dtype= of what makes arrays",
     "is_tensor": "isinstance(x, nnc.Variable)",

@@ -68,7 +68,7 @@ def first_states(layer: Recurrent) -> list[np.ndarray]:
 @pytest.mark.parametrize("backend", ["reference", "llvm"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_masked_sequence_gives_what_its_real_steps_give_alone(kind: type[Recurrent], backend: str) -> None:
-    layer = kind(5, 2, bidirectional=True, return_state=True)
+    layer = kind(5, layers=2, bidirectional=True, return_state=True)
     masked, first = with_states(layer, 6, backend, mask=True), first_states(layer)
     x = np.where(MASK[..., None], X, np.float32(np.nan))
     y, *last = masked.predict_all((x, MASK, *first))
@@ -87,7 +87,7 @@ def test_a_masked_sequence_gives_what_its_real_steps_give_alone(kind: type[Recur
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stands_at_masked_steps_reaches_no_gradient(kind: type[Recurrent]) -> None:
-    layer = kind(3, 2, bidirectional=True, return_state=True)
+    layer = kind(3, layers=2, bidirectional=True, return_state=True)
     first, weights = first_states(layer), []
     for filling in (0.0, np.nan):
         model = with_states(layer, 6, mask=True)
@@ -100,7 +100,7 @@ def test_what_stands_at_masked_steps_reaches_no_gradient(kind: type[Recurrent]) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_halves_with_states_handed_on_are_the_whole(kind: type[Recurrent]) -> None:
-    layer = kind(5, 2, return_state=True)
+    layer = kind(5, layers=2, return_state=True)
     whole, half, first = with_states(layer, 6), with_states(layer, 3), first_states(layer)
     half.load_state_dict(whole.state_dict())
     begun = half.predict_all((X[:, :3], *first))
@@ -135,7 +135,7 @@ def test_masks_keep_batches_of_any_size_open(kind: type[Recurrent]) -> None:
 
 
 def test_what_one_layer_hands_to_the_next_is_dropped_in_training_alone() -> None:
-    plain, dropping = Model(nn.GRU(5, layers=2), (6, 4)), Model(nn.GRU(5, 2, dropout=0.5), (6, 4))
+    plain, dropping = Model(nn.GRU(5, layers=2), (6, 4)), Model(nn.GRU(5, layers=2, dropout=0.5), (6, 4))
     np.testing.assert_array_equal(plain.predict(X), dropping.predict(X))
     target = np.zeros((3, 6), np.int32)
     assert plain.train_on_batch(X, target) != dropping.train_on_batch(X, target)

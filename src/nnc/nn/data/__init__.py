@@ -18,16 +18,27 @@ from nnc.nn.data.digits import load_digits
 from nnc.nn.data.frame import DataFrame
 from nnc.nn.data.images import Augmentation, Brightness, Crop, Flip, ImageFolder, Normalized, read_image
 from nnc.nn.data.loader import DataLoader, Dataset, Subset, TensorDataset, random_split
+from nnc.nn.data.samplers import (
+    BatchSampler,
+    ConcatDataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from nnc.nn.data.table import TableColumn, TableScheme, read_inputs, read_table
 
 __all__ = [
     "DATA_SETS",
     "Augmentation",
     "Batch",
+    "BatchSampler",
     "BatchSource",
     "BatchState",
     "Batches",
     "Brightness",
+    "ConcatDataset",
     "Crop",
     "DataFrame",
     "DataLoader",
@@ -36,12 +47,17 @@ __all__ = [
     "Examples",
     "Flip",
     "ImageFolder",
+    "IterableDataset",
     "Normalized",
+    "RandomSampler",
+    "SequentialSampler",
     "Split",
     "Subset",
+    "SubsetRandomSampler",
     "TableColumn",
     "TableScheme",
     "TensorDataset",
+    "WeightedRandomSampler",
     "load",
     "load_digits",
     "random_split",

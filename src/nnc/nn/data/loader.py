@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike
 from nnc.arguments import Count, Seed, Size, checked, shown
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
-from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, DataError
+from nnc.numerics.generator import Generator, drawing
 
 Item = TypeVar("Item", covariant=True)
 Collate = Callable[[list[Any]], Any]
@@ -92,9 +92,13 @@ class Subset(Dataset[Item]):
 
 @checked
 def random_split(
-    dataset: SizedExamples[Item], lengths: Sequence[int | float], seed: Seed | None = None
+    dataset: SizedExamples[Item],
+    lengths: Sequence[int | float],
+    generator: Generator | None = None,
+    *,
+    seed: Seed | None = None,
 ) -> list[Subset[Item]]:
-    """Parts of these lengths, or shares that add up to 1, drawn at random by `nnc.seed` or by `seed`."""
+    """Parts of these lengths, or shares that add up to 1, drawn at random by `nnc.seed`, a generator or `seed`."""
     count = len(dataset)
     sizes = [int(length) for length in lengths]
     if lengths and abs(sum(lengths) - 1.0) < 1e-6 and any(isinstance(length, float) for length in lengths):
@@ -104,7 +108,7 @@ def random_split(
     if sum(sizes) != count or min(sizes, default=0) < 0:
         got, need = f"lengths {list(lengths)} of {count} examples", f"lengths that add up to {count}, or shares to 1"
         raise DataError("random_split", got=got, need=need)
-    order = _generator(seed).permutation(count)
+    order = (drawing(generator) if seed is None else np.random.default_rng(seed)).permutation(count)
     ends = np.cumsum([0, *sizes])
     return [Subset(dataset, order[begin:end].tolist()) for begin, end in pairwise(ends)]
 
@@ -113,40 +117,91 @@ def random_split(
 class DataLoader(Generic[Item]):
     """Batches of a data set: `collate_fn` of the examples, or arrays of them along a new first axis.
 
-    `num_workers`, `pin_memory` and `persistent_workers` change nothing: examples are made where they are asked for.
+    Positions are those of a `sampler`, or lists of them from a `batch_sampler`; shuffled, they are drawn by `nnc.seed`
+    or a `generator`. Of a data set that has `__iter__` alone, examples come as it gives them. Without a batch size
+    (None) each example comes alone. What says how workers run changes nothing: examples are made where they are asked
+    for.
     """
 
     def __init__(
         self,
-        dataset: SizedExamples[Item],
-        batch_size: Count = 1,
-        shuffle: bool = False,
+        dataset: Any,  # noqa: ANN401  # a SizedExamples, or what can be gone through
+        batch_size: Count | None = 1,
+        shuffle: bool | None = False,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
         num_workers: Size = 0,
         collate_fn: Collate | None = None,
-        drop_last: bool = False,
         pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], object] | None = None,
+        prefetch_factor: Count | None = None,
         persistent_workers: bool = False,
+        generator: Generator | None = None,
     ) -> None:
-        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
-        self.collate_fn = collate_fn
+        if (sampler is not None or batch_sampler is not None) and shuffle:
+            got, need = "shuffle beside a sampler", "one of them: a sampler says the order"
+            raise ArgumentError("DataLoader", got=got, need=need)
+        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, bool(shuffle), drop_last
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        self.collate_fn, self.generator = collate_fn, generator
 
     def __len__(self) -> int:
         """How many batches a loop gives."""
-        count = len(self.dataset)
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)  # type: ignore[arg-type]  # of those that know it
+        count = len(self.dataset if self.sampler is None else self.sampler)  # type: ignore[arg-type]  # of those that do
+        size = self.batch_size or 1
+        return count // size if self.drop_last else -(-count // size)
 
     def __iter__(self) -> Iterator[Any]:
-        count = len(self.dataset)
-        order = _generator(None).permutation(count) if self.shuffle else np.arange(count)
-        for place in range(len(self)):
-            yield self._batch(order[place * self.batch_size : (place + 1) * self.batch_size])
+        if not hasattr(self.dataset, "__getitem__"):
+            yield from self._gone_through()
+            return
+        for positions in self._batches():
+            if self.batch_size is None and self.batch_sampler is None:
+                yield from (self._converted(self.dataset[position]) for position in positions)
+            else:
+                yield self._batch(positions)
 
-    def _batch(self, positions: np.ndarray[Any, np.dtype[np.int64]]) -> Any:  # noqa: ANN401  # what collates give
-        dataset: object = self.dataset
-        if self.collate_fn is None and isinstance(dataset, TensorDataset):
-            return list(dataset[positions])
-        examples = [self.dataset[position] for position in positions.tolist()]
+    def _batches(self) -> Iterator[Sequence[int]]:
+        """Positions of each batch."""
+        if self.batch_sampler is not None:
+            yield from map(list, self.batch_sampler)
+            return
+        if self.sampler is not None:
+            order = [int(position) for position in self.sampler]
+        else:
+            count = len(self.dataset)
+            order = (drawing(self.generator).permutation(count) if self.shuffle else np.arange(count)).tolist()
+        size = self.batch_size or 1
+        for place in range(0, len(order), size):
+            if len(order) - place >= size or not self.drop_last:
+                yield order[place : place + size]
+
+    def _gone_through(self) -> Iterator[Any]:
+        """Batches of a data set that has no positions."""
+        examples = iter(self.dataset)
+        if self.batch_size is None:
+            yield from map(self._converted, examples)
+            return
+        for first in examples:
+            batch = [first, *islice(examples, self.batch_size - 1)]
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield self._collated(batch)
+
+    def _batch(self, positions: Sequence[int]) -> Any:  # noqa: ANN401  # what collates give
+        if self.collate_fn is None and isinstance(self.dataset, TensorDataset):
+            return list(self.dataset[np.array(positions, np.int64)])
+        return self._collated([self.dataset[position] for position in positions])
+
+    def _collated(self, examples: list[Any]) -> Any:  # noqa: ANN401  # what collates give
         return collated(examples) if self.collate_fn is None else self.collate_fn(examples)
+
+    def _converted(self, example: Any) -> Any:  # noqa: ANN401  # what collates give
+        """An example alone."""
+        return example if self.collate_fn is None else self.collate_fn(example)
 
 
 def collated(examples: Sequence[Any]) -> Any:  # noqa: ANN401  # as the examples are nested
@@ -165,7 +220,3 @@ def collated(examples: Sequence[Any]) -> Any:  # noqa: ANN401  # as the examples
     made = np.stack(arrays)
     # Python's numbers as elsewhere: floats in f32.
     return eager.tensor(made.astype(np.float32) if isinstance(first, float) else made)
-
-
-def _generator(seed: int | None) -> np.random.Generator:
-    return np.random.default_rng(int(next_counter()) if seed is None else seed)

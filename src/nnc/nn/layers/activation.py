@@ -58,9 +58,13 @@ class Activation(Layer):
     replays: ClassVar[bool] = True
     function: ClassVar[OperandFunction]
 
+    def __init__(self, inplace: bool = False) -> None:
+        """`inplace` is PyTorch's, and changes nothing: memory is planned."""
+
     def __init_subclass__(cls, of: OperandFunction) -> None:
         # As a static method: functions of classes are given the layer first.
         cls.function = staticmethod(of)
+        cls.__init__ = Activation.__init__  # type: ignore[method-assign]  # of classes that are made of no text
         dataclass(frozen=True)(cls)
         super().__init_subclass__()
 
@@ -161,6 +165,7 @@ class LeakyReLU(Layer):
     """
 
     slope: Finite = 0.01
+    inplace: bool = field(default=False, metadata=QUIET)
 
     def build(self, scope: Scope[T], x: T) -> T:
         return leaky_relu(x, self.slope)
@@ -195,6 +200,7 @@ class ELU(Layer):
     """
 
     alpha: Finite = 1.0
+    inplace: bool = field(default=False, metadata=QUIET)
 
     def build(self, scope: Scope[T], x: T) -> T:
         return elu(x, self.alpha)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from nnc.arguments import Rate, Share, checked
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import add, broadcast_to, dropout, multiply, random_normal, reshape
 from nnc.ops.movement.fill import scalar_like
@@ -26,6 +28,7 @@ class Dropout(Layer):
     """
 
     rate: Share = 0.5
+    inplace: bool = field(default=False, metadata=QUIET)
 
     def build(self, scope: Scope[T], x: T) -> T:
         stream = scope.stream()

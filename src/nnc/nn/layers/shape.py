@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field
 
 from nnc.arguments import Size, checked
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.errors import ShapeError
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.ops import pad, reshape
@@ -30,16 +31,28 @@ class Identity(Layer):
 @checked
 @dataclass(frozen=True, slots=True)
 class Flatten(Layer):
-    """[batch, …] to [batch, features]: a view, no copy.
+    """[batch, …] to [batch, features], a view; or the axes from `start_dim` to `end_dim` as one.
 
     >>> nn.Flatten()(nnc.ones((2, 8, 8, 3))).shape
     (2, 192)
+    >>> nn.Flatten(0, 1)(nnc.ones((4, 1))).shape
+    (4,)
     """
 
+    start_dim: int = field(default=1, metadata=QUIET)
+    end_dim: int = field(default=-1, metadata=QUIET)
+
     def build(self, scope: Scope[T], x: T) -> T:
-        if not x.spec.rank:
+        rank = x.spec.rank
+        if not rank:
             raise ShapeError("Flatten", got=str(x.spec), need="a batch")
-        return reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+        if (self.start_dim, self.end_dim) == (1, -1):
+            return reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+        start, end = self.start_dim % rank, self.end_dim % rank
+        if not start <= end or not -rank <= self.start_dim < rank or not -rank <= self.end_dim < rank:
+            need = f"axes of {rank}, the first in front of the last"
+            raise ShapeError("Flatten", got=f"axes {self.start_dim} to {self.end_dim} of {x.spec}", need=need)
+        return reshape(x, (*x.shape[:start], math.prod(x.shape[start : end + 1]), *x.shape[end + 1 :]))
 
 
 @checked

@@ -18,7 +18,6 @@ import numpy as np
 from nnc.arguments import Count, Positive, Probability, checked
 from nnc.dynamic import eager
 from nnc.dynamic.variable import Variable
-from nnc.nn import functional
 from nnc.nn.layers.initializers import glorot_uniform
 from nnc.nn.layers.layer import Layer
 from nnc.nn.layers.normalization import LayerNorm
@@ -28,6 +27,7 @@ from nnc.nn.modules.containers import ModuleList
 from nnc.nn.modules.linear import Linear
 from nnc.nn.modules.module import Module
 from nnc.nn.modules.starting_values import renewed
+from nnc.numerics import gelu, relu
 
 __all__ = [
     "Transformer",
@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 Array: TypeAlias = Any
+ACTIVATIONS = {"relu": relu, "gelu": gelu}
 Activation: TypeAlias = Literal["relu", "gelu"] | Callable[[Any], Any]
 
 
@@ -49,7 +50,7 @@ class _TransformerLayer(Module):
     def _begin(self, d_model: int, hidden: int, dropout: float, activation: Activation, bias: bool) -> None:
         self.linear1, self.dropout = Linear(d_model, hidden, bias), Dropout(dropout)
         self.linear2 = Linear(hidden, d_model, bias)
-        self.activation = getattr(functional, activation) if isinstance(activation, str) else activation
+        self.activation = ACTIVATIONS[activation] if isinstance(activation, str) else activation
 
     def _joined(self, x: Array, norm: Layer, dropout: Layer, body: Callable[[Array], Array]) -> Array:
         if self.norm_first:

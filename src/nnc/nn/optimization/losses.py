@@ -50,9 +50,9 @@ from nnc.ops.movement.fill import scalar_like
 from nnc.ops.operand import T
 
 __all__ = [
-    "BCEWithLogitsLoss", "BinaryCrossEntropy", "CosineLoss", "CrossEntropyLoss", "CTC", "GaussianLikelihood",
-    "Hinge", "Huber", "KLDivergence", "L1Loss", "LogCosh", "Loss", "MeanAbsoluteError", "MeanSquaredError",
-    "MSELoss", "PointwiseLoss", "PoissonLoss", "SmoothedCrossEntropy", "SoftmaxCrossEntropy", "Weighted",
+    "BinaryCrossEntropy", "CosineLoss", "CTC", "GaussianLikelihood",
+    "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError", "MeanSquaredError",
+    "PointwiseLoss", "PoissonLoss", "SmoothedCrossEntropy", "SoftmaxCrossEntropy", "Weighted",
 ]  # fmt: skip
 
 
@@ -439,12 +439,3 @@ class Weighted(PointwiseLoss):
     def follow(self, output: T, target: T) -> T:
         """The score of the loss."""
         return self.loss.follow(output, target)
-
-
-# PyTorch's names of the same.
-BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss = (
-    BinaryCrossEntropy,
-    SoftmaxCrossEntropy,
-    MeanAbsoluteError,
-    MeanSquaredError,
-)

@@ -1,0 +1,205 @@
+"""Losses as functions, as PyTorch has them: those of `nnc.nn.functional`.
+
+Losses are means over all elements unless `reduction` is "sum" or "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from numpy.typing import ArrayLike
+
+from nnc import numerics as n
+from nnc.arguments import Finite, Positive, Probability, checked
+from nnc.core.values.dtype import F32, I64
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.variable import Variable
+
+Values: TypeAlias = ArrayLike | ArrayOperand
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+DivergenceReduction: TypeAlias = Literal["mean", "batchmean", "sum", "none"]
+
+REDUCTIONS: dict[str, Callable[[ArrayOperand], ArrayOperand]] = {
+    "mean": lambda losses: losses.mean(),
+    "sum": lambda losses: losses.sum(),
+    "none": lambda losses: losses,
+}
+
+
+def _reduced(losses: ArrayOperand, reduction: Reduction) -> ArrayOperand:
+    return REDUCTIONS[reduction](losses)
+
+
+@checked
+def cosine_similarity(x1: Values, x2: Values, dim: int = 1, eps: Positive = 1e-8) -> ArrayOperand:
+    """x1 · x2 / max(|x1| |x2|, eps) along the axis"""
+    a, b = as_operand(x1), as_operand(x2)
+    lengths = n.linalg.norm(a, axis=dim) * n.linalg.norm(b, axis=dim)
+    return (a * b).sum(dim) / n.maximum(lengths, eps)
+
+
+@checked
+def pairwise_distance(x1: Values, x2: Values, p: Positive = 2.0, eps: Positive = 1e-6) -> ArrayOperand:
+    """|x1 - x2 + eps|ₚ along the last axis"""
+    return n.linalg.norm(as_operand(x1) - as_operand(x2) + eps, ord=p, axis=-1)
+
+
+@checked
+def mse_loss(input: Values, target: Values, reduction: Reduction = "mean") -> ArrayOperand:
+    """(x - y)²"""
+    return _reduced(n.square(as_operand(input) - as_operand(target)), reduction)
+
+
+@checked
+def l1_loss(input: Values, target: Values, reduction: Reduction = "mean") -> ArrayOperand:
+    """|x - y|"""
+    return _reduced(n.abs(as_operand(input) - as_operand(target)), reduction)
+
+
+@checked
+def huber_loss(input: Values, target: Values, reduction: Reduction = "mean", delta: Positive = 1.0) -> ArrayOperand:
+    """d² / 2 where |d| ≤ delta, else delta · (|d| - delta / 2), d = x - y"""
+    size = n.abs(as_operand(input) - as_operand(target))
+    small = n.minimum(size, delta)
+    return _reduced(small * (size - small / 2), reduction)
+
+
+@checked
+def smooth_l1_loss(input: Values, target: Values, reduction: Reduction = "mean", beta: Positive = 1.0) -> ArrayOperand:
+    """huber_loss / beta"""
+    return huber_loss(input, target, reduction, beta) / beta
+
+
+@checked
+def cross_entropy(
+    input: Values,
+    target: Values,
+    weight: Values | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    label_smoothing: Probability = 0.0,
+) -> ArrayOperand:
+    """-weight[class] · log softmax(x)[class]; targets are classes [n, …] or shares of them. Classes are axis 1.
+
+    Of shares and of smoothed labels it is -sum of weight · share · log softmax(x). Targets of `ignore_index` count for
+    nothing, and the mean is divided by the weights of the others.
+    """
+    scores, wanted = as_operand(input), as_operand(target)
+    axis = min(scores.ndim - 1, 1)
+    logs = n.log_softmax(scores, axis=axis)
+    if not wanted.dtype.is_continuous and not label_smoothing:
+        return nll_loss(logs, wanted, weight, ignore_index, reduction)
+    weighted = logs if weight is None else logs * _along_classes(weight, logs)
+    if not wanted.dtype.is_continuous:
+        losses, factors = _of_classes(logs, wanted, weight, ignore_index)
+        even = -weighted.mean(axis)
+        even = even if factors is None else n.where(factors.astype(F32) == 0.0, 0.0, even)
+        losses = losses * (1 - label_smoothing) + even * label_smoothing
+        return _weighted_mean(losses, factors, reduction)
+    shares = wanted * (1 - label_smoothing) + label_smoothing / scores.shape[axis]
+    losses = -(weighted * shares).sum(axis)
+    if reduction == "mean" and losses.ndim > 1:
+        return losses.sum() / losses.shape[0]
+    return _reduced(losses, reduction)
+
+
+@checked
+def nll_loss(
+    input: Values,
+    target: Values,
+    weight: Values | None = None,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+) -> ArrayOperand:
+    """-weight[class] · x[class]: x is log-probabilities, with classes on axis 1. As `cross_entropy` beside that."""
+    losses, factors = _of_classes(as_operand(input), as_operand(target), weight, ignore_index)
+    return _weighted_mean(losses, factors, reduction)
+
+
+def _of_classes(
+    logs: ArrayOperand, target: ArrayOperand, weight: Values | None, ignore_index: int
+) -> tuple[ArrayOperand, ArrayOperand | None]:
+    """What each target adds, and how much it counts; None where each counts as one."""
+    wanted = target.astype(I64)
+    axis = min(logs.ndim - 1, 1)
+    # PyTorch's default is no class: eager targets say whether any is that.
+    some = ignore_index >= 0 or not isinstance(wanted, Variable) or bool((wanted.numpy() == ignore_index).any())
+    kept = n.not_equal(wanted, ignore_index) if some else None
+    classes = wanted if kept is None else n.where(kept, wanted, 0)
+    losses = -n.take_along_axis(logs, n.expand_dims(classes, axis), axis).squeeze(axis)
+    if weight is None and kept is None:
+        return losses, None
+    factors = n.ones_like(losses) if weight is None else n.take(as_operand(weight).astype(losses.dtype), classes)
+    factors = factors if kept is None else n.where(kept, factors, 0.0)
+    return losses * factors, factors
+
+
+def _along_classes(weight: Values, logs: ArrayOperand) -> ArrayOperand:
+    """A weight for each class, beside x[n, classes, …]."""
+    values = as_operand(weight).astype(logs.dtype)
+    return values.reshape(-1, *(1,) * max(logs.ndim - 2, 0))
+
+
+def _weighted_mean(losses: ArrayOperand, factors: ArrayOperand | None, reduction: Reduction) -> ArrayOperand:
+    """Losses that are times their factors already; their mean is divided by those."""
+    if factors is None or reduction != "mean":
+        return _reduced(losses, reduction)
+    return losses.sum() / factors.sum()
+
+
+@checked
+def binary_cross_entropy_with_logits(
+    input: Values,
+    target: Values,
+    weight: Values | None = None,
+    reduction: Reduction = "mean",
+    pos_weight: Values | None = None,
+) -> ArrayOperand:
+    """weight · (log(1 + e^x) - x y); what counts for y = 1 is `pos_weight` times as much"""
+    x, y = as_operand(input), as_operand(target)
+    if pos_weight is None:
+        losses = n.softplus(x) - x * y
+    else:
+        losses = (1 - y) * n.softplus(x) + as_operand(pos_weight) * y * n.softplus(-x)
+    return _reduced(losses if weight is None else losses * as_operand(weight), reduction)
+
+
+@checked
+def binary_cross_entropy(
+    input: Values, target: Values, weight: Values | None = None, reduction: Reduction = "mean"
+) -> ArrayOperand:
+    """-weight · (y log p + (1 - y) log(1 - p)); logarithms are no less than -100, as in PyTorch"""
+    p, y = as_operand(input), as_operand(target)
+    on, off = n.maximum(n.log(p), -100.0), n.maximum(n.log1p(-p), -100.0)
+    losses = -(y * on + (1 - y) * off)
+    return _reduced(losses if weight is None else losses * as_operand(weight), reduction)
+
+
+@checked
+def kl_div(
+    input: Values, target: Values, reduction: DivergenceReduction = "mean", log_target: bool = False
+) -> ArrayOperand:
+    """y · (log y - x): x is log-probabilities, and y too where `log_target`; "batchmean" divides by the examples"""
+    x, y = as_operand(input), as_operand(target)
+    losses = n.exp(y) * (y - x) if log_target else n.xlogy(y, y) - y * x
+    return losses.sum() / losses.shape[0] if reduction == "batchmean" else _reduced(losses, reduction)
+
+
+@checked
+def cosine_embedding_loss(
+    input1: Values, input2: Values, target: Values, margin: Finite = 0.0, reduction: Reduction = "mean"
+) -> ArrayOperand:
+    """1 - cos(a, b) where y = 1, max(0, cos(a, b) - margin) where y = -1"""
+    cosine = cosine_similarity(input1, input2, dim=-1)
+    return _reduced(n.where(as_operand(target) > 0, 1.0 - cosine, n.relu(cosine - margin)), reduction)
+
+
+@checked
+def triplet_margin_loss(
+    anchor: Values, positive: Values, negative: Values, margin: Positive = 1.0, reduction: Reduction = "mean"
+) -> ArrayOperand:
+    """max(|a - p| - |a - n| + margin, 0)"""
+    near, far = pairwise_distance(anchor, positive), pairwise_distance(anchor, negative)
+    return _reduced(n.relu(near - far + margin), reduction)
