@@ -219,6 +219,8 @@ def dynamic_slice(operand: Index, start_indices: Sequence[Index], slice_sizes: S
 def dynamic_index_in_dim(operand: Index, index: Index, axis: int = 0, keepdims: bool = True) -> ArrayOperand:
     """What stands at one place of an axis."""
     x = as_operand(operand)
+    if not -x.ndim <= axis < x.ndim:
+        raise ShapeError("dynamic_index_in_dim", got=f"axis={axis} of {x.spec}", need=f"an axis of {x.ndim}")
     part = take(x, clip(asarray(index), 0, x.shape[axis] - 1).reshape(1), axis=axis)
     return part if keepdims else squeeze(part, axis)
 

@@ -58,6 +58,15 @@ from nnc.numerics import tanh as tanh
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
+__all__ = [
+    "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d",
+    "conv2d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu",
+    "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "relu",
+    "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+    "triplet_margin_loss",
+]  # fmt: skip
+
 # Borders under PyTorch's names.
 BORDERS: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
     "constant": "constant",

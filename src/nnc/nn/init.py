@@ -66,6 +66,8 @@ def ones_(tensor: Variable) -> Variable:
 @checked
 def uniform_(tensor: Variable, a: Finite = 0.0, b: Finite = 1.0) -> Variable:
     """Uniform in a..b."""
+    if a > b:
+        raise ArgumentError("uniform_", got=f"a={a}, b={b}", need="a ≤ b")
     return _filled(tensor, lambda generator: generator.uniform(a, b, tensor.shape))
 
 

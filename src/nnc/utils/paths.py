@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nnc.arguments import explained
 from nnc.dynamic.tree import Tree, flatten
 from nnc.nn.state.layer_state import Parameters
 from nnc.numerics.tree import map as mapped
@@ -21,6 +22,7 @@ def _plain(tree: Tree) -> Tree:
     return dict(tree.layer.named_parameters()) if isinstance(tree, Parameters) else tree
 
 
+@explained
 def tree_flatten(tree: Tree, prefix: str = "") -> list[tuple[str, Any]]:
     """(path, leaf) of each leaf; of a layer's parameters by their paths.
 
@@ -31,11 +33,13 @@ def tree_flatten(tree: Tree, prefix: str = "") -> list[tuple[str, Any]]:
     return list(zip((f"{prefix}{path}" for path in structure.paths()), leaves, strict=True))
 
 
+@explained
 def tree_map(function: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """The same containers with the function of each leaf, and of those at its place in the others."""
     return mapped(function, _plain(tree), *map(_plain, rest))
 
 
+@explained
 def tree_map_with_path(function: Callable[..., Any], tree: Tree) -> Tree:
     """The same containers with the function of each path and leaf."""
     plain = _plain(tree)
@@ -43,6 +47,7 @@ def tree_map_with_path(function: Callable[..., Any], tree: Tree) -> Tree:
     return structure.unflatten([function(path, leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)])
 
 
+@explained
 def tree_unflatten(tree: Sequence[tuple[str, Any]] | Mapping[str, Any]) -> Tree:
     """Dictionaries, and lists where keys are numbers, of (path, leaf).
 

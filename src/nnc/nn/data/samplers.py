@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 import numpy as np
 
-from nnc.arguments import Count, checked
+from nnc.arguments import Count, checked, explained
 from nnc.core.values.tensor import as_array
 from nnc.errors import DataError
 from nnc.nn.data.loader import Dataset, Item, SizedExamples
@@ -31,6 +31,7 @@ class IterableDataset(Generic[Item]):
         raise DataError(type(self).__name__, got="no __iter__", need="def __iter__(self)")
 
 
+@explained
 class ConcatDataset(Dataset[Item]):
     """The examples of several data sets, one after the other.
 
@@ -56,6 +57,7 @@ class ConcatDataset(Dataset[Item]):
         raise IndexError(position)
 
 
+@checked
 class SequentialSampler:
     """Positions in order."""
 
@@ -75,7 +77,7 @@ class RandomSampler:
 
     def __init__(
         self,
-        data_source: Any,  # noqa: ANN401  # whatever has a length
+        data_source: Sized,
         replacement: bool = False,
         num_samples: Count | None = None,
         generator: Generator | None = None,
@@ -99,7 +101,10 @@ class SubsetRandomSampler:
     """These positions in an order drawn anew for each loop."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
-        self.indices, self.generator = [int(index) for index in indices], generator
+        values = as_array(indices)
+        if values.dtype.kind not in "iu" and values.size:
+            raise DataError("SubsetRandomSampler", got=f"positions of {values.dtype}", need="integers")
+        self.indices, self.generator = [int(index) for index in values.reshape(-1)], generator
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -124,7 +129,10 @@ class WeightedRandomSampler:
         replacement: bool = True,
         generator: Generator | None = None,
     ) -> None:
-        values = np.asarray(as_array(weights), np.float64).reshape(-1)
+        given = as_array(weights)
+        if given.dtype.kind not in "fiub":
+            raise DataError("WeightedRandomSampler", got=f"weights of {given.dtype}", need="real numbers")
+        values = np.asarray(given, np.float64).reshape(-1)
         if not values.size or not (values >= 0).all() or not values.sum() > 0:
             raise DataError("WeightedRandomSampler", got="these weights", need="numbers ≥ 0 that are not all 0")
         if not replacement and num_samples > np.count_nonzero(values):
@@ -145,11 +153,11 @@ class WeightedRandomSampler:
 class BatchSampler:
     """The positions of a sampler, `batch_size` at a time."""
 
-    def __init__(self, sampler: Any, batch_size: Count, drop_last: bool = False) -> None:  # noqa: ANN401  # of any class
+    def __init__(self, sampler: Iterable[int], batch_size: Count, drop_last: bool = False) -> None:
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __len__(self) -> int:
-        count = len(self.sampler)
+        count = len(self.sampler)  # type: ignore[arg-type]  # of those that know it
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:

@@ -25,7 +25,7 @@ from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, parameter_over
 from nnc.dynamic.variable import Variable
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.nn.layers.layer import MultiLayer, Scope, T
 from nnc.nn.modules.nested_values import (
     STATIC,
@@ -109,6 +109,8 @@ class Module(MultiLayer):
         """As layers are called; `forward` also gets arguments by name, containers, and what is no array as it is."""
         if not options and not any(isinstance(value, UNSURE) for value in values):
             return super().__call__(*values, name=name)
+        if type(self).__module__.startswith("nnc.") and any(isinstance(value, str | bytes) for value in values):
+            raise ArgumentError(type(self).__name__, got="a text", need="arrays")
         given = given_arguments(values, options)
         token = _GIVEN.set((self, given))
         try:
