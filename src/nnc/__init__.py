@@ -187,7 +187,7 @@ class _UnknownModules:
 
 
 if "_UnknownModules" not in [getattr(finder, "__name__", "") for finder in sys.meta_path]:
-    sys.meta_path.append(_UnknownModules)
+    sys.meta_path.append(_UnknownModules)  # type: ignore[arg-type]  # its spec is of a module that is not imported here
 
 
 if not TYPE_CHECKING:
