@@ -161,8 +161,14 @@ class CrossEntropyLoss(SoftmaxCrossEntropy):
             if labels.size and not (labels.min() >= 0 and labels.max() < classes):
                 need = f"0 to {classes - 1}, or ignore_index ({self.ignore_index})"
                 raise DataError("CrossEntropyLoss", got="a label out of range", need=need, origin=caller_origin())
+        if scores.ndim == 2 and not wanted.dtype.is_continuous and self == _PLAIN and self._is_whole(wanted):
+            return SoftmaxCrossEntropy.__call__(self, scores, wanted)
         options = (_array(self.weight), self.ignore_index, self.reduction, self.label_smoothing)
         return fn.cross_entropy(scores, wanted, *options)
+
+    def _is_whole(self, target: ArrayOperand) -> bool:
+        """Whether no target is left out, as far as that can be seen."""
+        return type(target) is Variable and not bool((target.numpy() == self.ignore_index).any())
 
     def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
         """A label for each place: classes are on axis 1."""
@@ -179,6 +185,10 @@ class CrossEntropyLoss(SoftmaxCrossEntropy):
         if rank > 2:
             output = transpose(output, (0, *range(2, rank), 1))
         return softmax_cross_entropy(output, target)[0]
+
+
+# Without options it is one command.
+_PLAIN = CrossEntropyLoss()
 
 
 class _Criterion(Module):
