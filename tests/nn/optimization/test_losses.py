@@ -83,7 +83,7 @@ def test_losses_are_called_on_arrays_eager_and_traced_values() -> None:
     assert nnc.compile(lambda x, y: CrossEntropyLoss()(x, y))(logits, labels).item() == pytest.approx(want, rel=1e-5)
     assert MSELoss()(logits, logits + 2).item() == pytest.approx(4.0)
     assert L1Loss()(logits, logits + 2).item() == pytest.approx(2.0)
-    with pytest.raises(ShapeError, match=r"MeanSquaredError: got a target of f32\[4\]; need \(4, 3\)"):
+    with pytest.raises(ShapeError, match=r"MSELoss: got a target of f32\[4\]; need \(4, 3\)"):
         MSELoss()(logits, logits[:, 0])
     for wrong in (3, -1):
         with pytest.raises(DataError, match="CrossEntropyLoss: got a label out of range; need 0 to 2"):
