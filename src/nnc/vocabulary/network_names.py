@@ -39,6 +39,8 @@ LAYERS: Mapping[str, str] = {
     "DataLoader": "nnc.nn.data.DataLoader(data, batch_size)",
     "TensorDataset": "nnc.nn.data.TensorDataset(x, y)",
     "summary": "nn.Model(layer, shape).summary()",
+    "models": "from nnc import nn: nn.Sequential, nn.Model",
+    "optimizers": "from nnc import optim",
     "Rngs": "leave it out: nnc.seed(0)",
     "Param": "nn.Parameter(value)",
     "RAdam": "nn.Adam(rate)",
