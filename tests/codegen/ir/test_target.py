@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nnc.backends.llvm.run import host
@@ -26,6 +28,13 @@ def test_lanes_follow_the_vector_width() -> None:
     target = host_target()
     assert target.lanes(32) == target.vector_bits // 32
     assert target.lanes(32) == 2 * target.lanes(64)
+
+
+def test_lanes_that_lie_apart_are_few() -> None:
+    wide = TargetDescription("triple", "processor", "", 512, 32, True)
+    assert [wide.lanes(bits) for bits in (8, 16, 32, 64)] == [64, 32, 16, 8]
+    assert [wide.lanes(bits, apart=True) for bits in (8, 16, 32, 64)] == [16, 16, 16, 8]
+    assert replace(wide, threads=32).lanes(8, apart=True) == 32
 
 
 def test_tiles_fit_the_registers() -> None:

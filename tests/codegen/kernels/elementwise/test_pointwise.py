@@ -49,6 +49,18 @@ def test_strided_and_transposed_operands_are_read_where_they_are() -> None:
     binary("multiply", a, b, np.ascontiguousarray(a * b))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16])
+@pytest.mark.parametrize("size", [5, 16, 17, 64, 301])
+def test_small_integers_that_lie_apart_are_read_and_written(dtype: type[np.integer], size: int) -> None:
+    wholes = [np.random.default_rng(place).integers(0, 60, (3, 3 * size)).astype(dtype) for place in range(3)]
+    a, b, y = (whole[:, 1::3] for whole in wholes)
+    kept = wholes[2][:, ::3].copy()
+    chain = Pointwise(y.shape, (access(a), access(b)), (access(y),), (Instruction("add", (0, 1)),), (2,))
+    run(chain, [a, b], [y])
+    np.testing.assert_array_equal(y, a + b)
+    np.testing.assert_array_equal(wholes[2][:, ::3], kept)
+
+
 def test_a_strided_result_is_written_where_it_is() -> None:
     x, whole = random((6, 19)), np.zeros((12, 38), np.float32)
     y = whole[::2, 1::2]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, lies_apart, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -52,9 +52,10 @@ class Argmax(WithoutMemory, WithSizes):
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is one output, or one vector of outputs."""
-        lanes = module.target.lanes(8 * computed(self.x.scalar).size)
-        along_axis = self.x.strides[self.axis] == 1 and self.size >= lanes
-        kept, _ = self.kept
+        bits = 8 * computed(self.x.scalar).size
+        along_axis = self.x.strides[self.axis] == 1 and self.size >= module.target.lanes(bits)
+        kept, strides = self.kept
+        lanes = module.target.lanes(bits, apart=not along_axis and lies_apart([strides]))
         items = math.prod(kept) if along_axis else math.prod(kept[:-1]) * ceiling(kept[-1], lanes)
         with phase(module, name) as writer:
             made = _ArgmaxWriter(self, writer, lanes)

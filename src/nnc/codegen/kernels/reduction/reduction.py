@@ -19,7 +19,7 @@ from functools import partial, reduce
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, lies_apart, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutScratch, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -184,10 +184,11 @@ class _Nest:
             _Operand(access.scalar, access.offset, outer, inner if reduced else (0,))
             for access, outer, inner in zip(problem.operands, kept_strides, reduced_strides, strict=True)
         )
+        walked = [operand.kept if along_kept else operand.reduced for operand in operands]
         nest = cls(
             rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
-            target.lanes(8 * scalar.size), 1 if target.threads else target.vector_registers // 2, along_kept, count, 1,
-            scalar,
+            target.lanes(8 * scalar.size, apart=lies_apart(walked)),
+            1 if target.threads else target.vector_registers // 2, along_kept, count, 1, scalar,
         )  # fmt: skip
         most, few = (DEVICE_PARTS, DEVICE_PARTS) if target.threads else (PARTS, FEW_ITEMS)
         nest = nest._cut(most, few)
