@@ -200,6 +200,7 @@ def test_another_thread_may_look() -> None:
 
 
 def test_blocks_nest_and_leave_nothing_behind() -> None:
+    gc.collect()
     before = len(default_graph().record.tensors)
     with nnc.lazy() as outer, nnc.lazy() as inner:
         w = nnc.variable(X)
