@@ -16,6 +16,21 @@ def test_parts_are_named_by_position_or_keyword() -> None:
     )
 
 
+def test_parts_are_taken_by_position_name_and_slice() -> None:
+    layer = Sequential(Dense(8), ReLU(), head=Dense(2))
+    assert layer[-1] is layer[2] is layer["head"] is layer.parts[2][1]
+    assert [name for name, _ in layer[1:].parts] == ["1", "head"]
+    assert layer[5:].parts == Sequential()[:1].parts == ()
+    weights = Model(layer, (3,)).state_dict()
+    Model(layer[:2], (3,)).load_state_dict({path: weights[path] for path in ("0.weight", "0.bias")})
+    for position in (3, -4, "body", None, 1.5, (0, 1)):
+        with pytest.raises(IndexError, match="Sequential: got .*; need a position below 3, or one of 0, 1, head"):
+            layer[position]  # type: ignore[call-overload]  # what is tried
+    with pytest.raises(IndexError, match="got 0; need a layer in it"):
+        Sequential()[0]
+    assert [type(part) for part in layer] == [Dense, ReLU, Dense]
+
+
 def test_only_layers_are_parts() -> None:
     with pytest.raises(AttributeValueError, match="1=a function; need layers"):
         Sequential(Dense(8), lambda x: x)  # type: ignore[arg-type]  # no layer, on purpose

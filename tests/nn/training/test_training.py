@@ -332,6 +332,12 @@ def test_figures_are_read_as_keras_has_them() -> None:
     assert history.history["mae"] == history["mae"]
     assert len(history.history["loss"]) == 2
     assert nn.History().history == {}
+    assert "mae" in history
+    assert "val_loss" not in history
+    assert "loss" not in nn.History()
+    for figures in (history, nn.History()):
+        with pytest.raises(TypeError, match="not iterable"):
+            list(figures)  # type: ignore[call-overload]  # what is tried
     loss, score, error = model.evaluate(x, x[:, :1])
     assert (loss, error) == (
         score,

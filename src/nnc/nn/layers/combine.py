@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Self, overload
 
 from nnc.arguments import shown
-from nnc.errors import ArgumentError, AttributeValueError
+from nnc.errors import ArgumentError, AttributeValueError, IndexRangeError
 from nnc.nn.layers.layer import Input, Layer, Scope, T
 from nnc.nn.state.layer_state import LayerState
 from nnc.ops import add, concatenate, sum_of
@@ -44,13 +44,35 @@ class LayerParts(Layer):
             raise ArgumentError("replaced", got=f"path={path!r}", need=f"a path of one of {', '.join(parts)}")
         inner = parts[name]
         parts[name] = inner.replaced(rest, layer) if rest and isinstance(inner, LayerParts) else layer
+        return self._of(parts)
+
+    def _of(self, parts: Mapping[str, Layer]) -> Self:
+        """The same of other parts."""
         made = type(self).__new__(type(self))
         LayerParts.__init__(made, **parts)
         return made
 
-    def __getitem__(self, position: int) -> Layer:
-        """The part at a position."""
-        return self.parts[position][1]
+    @overload
+    def __getitem__(self, position: int | str) -> Layer: ...
+    @overload
+    def __getitem__(self, position: slice) -> Self: ...
+    def __getitem__(self, position: int | str | slice) -> Layer | Self:
+        """The part at a position or of a name; of a slice the same of these parts, under their names.
+
+        >>> from nnc.nn.layers import Dense
+        >>> Sequential(Dense(9), Dense(5), head=Dense(2))[1:]
+        Sequential(1=Dense(units=5, bias=True), head=Dense(units=2, bias=True))
+        """
+        if isinstance(position, slice):
+            return self._of(dict(self.parts[position]))
+        if isinstance(position, str):
+            named = dict(self.parts)
+            if position in named:
+                return named[position]
+        elif hasattr(position, "__index__") and -len(self) <= position < len(self):
+            return self.parts[position][1]
+        need = f"a position below {len(self)}, or one of {', '.join(name for name, _ in self.parts)}"
+        raise IndexRangeError(type(self).__name__, got=repr(position), need=need if self.parts else "a layer in it")
 
     def __iter__(self) -> Iterator[Layer]:
         return (layer for _, layer in self.parts)

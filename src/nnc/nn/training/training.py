@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,6 +81,12 @@ class History:
     rows: list[dict[str, float]] = field(default_factory=list)
     complete: bool = False
     reason: str = ""
+    # Rows or names? And of no rows any name is a figure: Python would ask for one more for ever.
+    __iter__: ClassVar[None] = None
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a figure of this name."""
+        return bool(self.rows) and name in self.rows[-1]
 
     def __getitem__(self, name: str) -> list[float]:
         """One figure of all epochs."""
