@@ -41,6 +41,13 @@ def single(op: str, operands: dict[str, np.ndarray | None], outputs: str = "y", 
 
 IMAGE, KERNEL = drawn(1, 2, 6, 6), drawn(3, 2, 3, 3)
 SEQUENCE = {"x": drawn(5, 1, 3), "w": drawn(1, 20, 3), "r": drawn(1, 20, 5)}
+
+
+def scaled(*scales: float) -> dict[str, np.ndarray | None]:
+    """The operands of a Resize by scales."""
+    return {"x": IMAGE, "r": None, "s": np.float32(scales)}
+
+
 REFUSED = {
     "a kernel of other sizes": (
         single("Conv", {"x": IMAGE, "w": KERNEL}, kernel_shape=[2, 2]),
@@ -55,6 +62,15 @@ REFUSED = {
         "auto_pad 'SAME'; need one of NOTSET",
     ),
     "a padding in small letters": (single("MaxPool", {"x": IMAGE}, kernel_shape=[2, 2], auto_pad="valid"), "auto_pad"),
+    "a window of one axis for two": (single("MaxPool", {"x": IMAGE}, kernel_shape=[2]), "an input of 2 spatial axes"),
+    "a window of nothing": (single("AveragePool", {"x": IMAGE}, kernel_shape=[0, 2]), "a size of 1 or more for each"),
+    "a window less than nothing": (single("LpPool", {"x": IMAGE}, kernel_shape=[2, -1]), "a size of 1 or more"),
+    "steps of three axes for two": (
+        single("MaxPool", {"x": IMAGE}, kernel_shape=[2, 2], strides=[1, 1, 1]),
+        "strides .1, 1, 1., dilations .1, 1. and an input of 2 spatial axes",
+    ),
+    "a norm of no power": (single("LpPool", {"x": IMAGE}, opset=18, kernel_shape=[2, 2], p=0), "p 0; need 1 or more"),
+    "a norm of a negative power": (single("GlobalLpPool", {"x": IMAGE}, p=-2), "p -2; need 1 or more"),
     "two paddings": (
         single("Conv", {"x": IMAGE, "w": KERNEL}, auto_pad="VALID", pads=[1, 1, 1, 1]),
         "need one of them",
@@ -65,6 +81,23 @@ REFUSED = {
     ),
     "another number of units": (single("LSTM", SEQUENCE, hidden_size=4), "hidden_size 4"),
     "two directions of one": (single("LSTM", SEQUENCE, direction="bidirectional"), "weights of 1 directions"),
+    "one activation for three": (single("LSTM", SEQUENCE, activations=["Tanh"]), "1 activations; need 3, or none"),
+    "a clip below nothing": (single("LSTM", SEQUENCE, clip=-1.0), "clip -1.0; need 0 or more"),
+    "a product of three axes": (single("Gemm", {"x": drawn(1, 2, 3), "b": drawn(3, 4)}), "need two axes of each"),
+    "a sum that is larger than its product": (
+        single("Gemm", {"x": drawn(1, 3), "b": drawn(3, 4), "c": drawn(2, 4)}),
+        "c=f32.2, 4. beside f32.1, 4.",
+    ),
+    "a scale of nothing": (single("Resize", scaled(1, 1, 0, 2)), "need a number above 0 for each axis"),
+    "a scale below nothing": (single("Resize", scaled(1, 1, 2, -1)), "need a number above 0"),
+    "a scale that is no number": (single("Resize", scaled(1, 1, float("nan"), 2)), "need a number above 0"),
+    "two scales for four axes": (single("Resize", scaled(2, 2)), "scales .2.0, 2.0. for 4 axes"),
+    "a resized axis beyond": (single("Resize", scaled(2), axes=[9]), "axis 9; need -4"),
+    "a resized axis twice": (single("Resize", scaled(2, 2), axes=[2, -2]), "axes .2, 2.; need each axis once"),
+    "a resized axis of less than nothing": (
+        single("Resize", {"x": IMAGE, "r": None, "s": None, "n": np.array([1, 2, -3, 4])}),
+        "sizes .1, 2, -3, 4. for 4 axes",
+    ),
     "a third layout": (single("LSTM", SEQUENCE, layout=7), "layout 7"),
     "an unknown resampling": (
         single("Resize", {"x": IMAGE, "r": None, "s": np.float32([1, 1, 2, 2])}, mode="lanczos"),

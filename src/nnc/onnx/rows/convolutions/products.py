@@ -7,6 +7,7 @@ from string import ascii_letters
 
 from nnc import ops
 from nnc.core.values.spec import Shape
+from nnc.errors import ShapeError
 from nnc.onnx.node import NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, pads_of, window_of
 from nnc.ops.convolutions.window import Window
@@ -46,12 +47,19 @@ def gemm(call: NodeCall) -> Operand:
     """alpha · a @ b + beta · bias"""
     a, b, bias = call[0], call[1], call.maybe(2)
     alpha, beta = call.real("alpha", 1.0), call.real("beta", 1.0)
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise ShapeError(call.node.label, got=f"a={a.spec}, b={b.spec}", need="two axes of each", fix="use MatMul")
     y = ops.gemm(a, b, transpose_a=bool(call.integer("transA", 0)), transpose_b=bool(call.integer("transB", 0)))
     if alpha != 1.0:
         y = y * alpha
     if bias is None:
         return y
-    return y + (bias if beta == 1.0 else bias * beta)
+    total = y + (bias if beta == 1.0 else bias * beta)
+    if total.shape != y.shape:
+        raise ShapeError(
+            call.node.label, got=f"c={bias.spec} beside {y.spec}", need="c's sizes those of the product or 1"
+        )
+    return total
 
 
 def _einsum(call: NodeCall) -> Results:

@@ -10,7 +10,7 @@ import numpy as np
 from nnc import ops
 from nnc.core.values.dtype import F32
 from nnc.core.values.spec import Layout, Shape
-from nnc.errors import ShapeError
+from nnc.errors import AttributeValueError, ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
 from nnc.ops.convolutions.window import Window, output_sizes
 from nnc.ops.movement.layout import layout_permutation
@@ -43,10 +43,30 @@ def kernel_sizes(call: NodeCall, weight: Shape) -> Shape:
     return given
 
 
+def pool_sizes(call: NodeCall, sizes: Shape) -> Shape:
+    """The sizes of a pool's window over axes of these sizes; ShapeError unless there is one of 1 or more for each."""
+    kernel = call.integers("kernel_shape")
+    if len(kernel) != len(sizes) or min(kernel, default=1) < 1:
+        got = f"kernel_shape {list(kernel)} and an input of {len(sizes)} spatial axes"
+        raise ShapeError(call.node.label, got=got, need="a size of 1 or more for each spatial axis")
+    return kernel
+
+
+def _power(call: NodeCall) -> int:
+    """The p of a norm over a window."""
+    power = call.integer("p", 2)
+    if power < 1:
+        raise AttributeValueError(call.node.label, got=f"p {power}", need="1 or more")
+    return power
+
+
 def window_of(call: NodeCall, sizes: Shape, kernel: Shape) -> Window:
     """Strides, pads (also the automatic ones) and dilations; `ceil_mode` adds to the end what a last window needs."""
     rank = len(sizes)
     strides, dilations = call.integers("strides", (1,) * rank), call.integers("dilations", (1,) * rank)
+    if len(strides) != rank or len(dilations) != rank:
+        got = f"strides {list(strides)}, dilations {list(dilations)} and an input of {rank} spatial axes"
+        raise ShapeError(call.node.label, got=got, need="one of each for each spatial axis")
     mode = call.text("auto_pad", "NOTSET")
     extents = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, kernel, strict=True)]
     if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -77,7 +97,7 @@ def _ceiled(call: NodeCall, sizes: Shape, kernel: Shape, window: Window) -> Wind
 
 
 def _max_pool(call: NodeCall) -> Results:
-    x, kernel = call[0], call.integers("kernel_shape")
+    x, kernel = call[0], pool_sizes(call, call[0].shape[2:])
     if call.wants(1):
         raise Unknown(call.sources[0], f"{call.node.label}, whose indices are asked for", whole=True)
     window = _ceiled(call, x.shape[2:], kernel, window_of(call, x.shape[2:], kernel))
@@ -90,8 +110,8 @@ def _max_pool(call: NodeCall) -> Results:
 
 def average_pool(call: NodeCall, x: Operand) -> Operand:
     """The sum of each window over how many of its places count: those of x, or of x and its border, never beyond."""
-    kernel = call.integers("kernel_shape")
     sizes = x.shape[2:]
+    kernel = pool_sizes(call, sizes)
     given = window_of(call, sizes, kernel)
     window = _ceiled(call, sizes, kernel, given)
     border = bool(call.integer("count_include_pad", 0))
@@ -123,8 +143,8 @@ def _spatial(x: Operand) -> tuple[int, ...]:
 
 
 def _lp_pool(call: NodeCall) -> Results:
-    x, kernel = call[0], call.integers("kernel_shape")
-    power = call.integer("p", 2)
+    x, kernel = call[0], pool_sizes(call, call[0].shape[2:])
+    power = _power(call)
     window = _ceiled(call, x.shape[2:], kernel, window_of(call, x.shape[2:], kernel))
     raised = abs(x) if power == 1 else ops.square(x) if power == 2 else abs(x) ** float(power)
     total = ops.average_pool(channels_last(raised), kernel, window, count_border=True) * float(math.prod(kernel))
@@ -133,7 +153,7 @@ def _lp_pool(call: NodeCall) -> Results:
 
 
 def _global_lp(call: NodeCall) -> Results:
-    x, power = call[0], call.integer("p", 2)
+    x, power = call[0], _power(call)
     raised = abs(x) if power == 1 else ops.square(x) if power == 2 else abs(x) ** float(power)
     total = ops.reduce_sum(raised, _spatial(x), keepdims=True)
     return total if power == 1 else ops.sqrt(total) if power == 2 else total ** (1.0 / power)
@@ -142,8 +162,8 @@ def _global_lp(call: NodeCall) -> Results:
 def _host_max_pool(node: OnnxNode, x: Array) -> tuple[Array, Array]:
     """The largest elements and where they are among all elements of x."""
     call = NodeCall(node, (), (x,), (frozenset(),), None)  # type: ignore[arg-type]  # attributes alone are asked for
-    kernel = call.integers("kernel_shape")
     sizes = x.shape[2:]
+    kernel = pool_sizes(call, sizes)
     window = _ceiled(call, sizes, kernel, window_of(call, sizes, kernel))
     outputs = output_sizes("max_pool", sizes, kernel, window)
     numbers = np.arange(x.size).reshape(x.shape)
@@ -183,7 +203,7 @@ def _unpooled(call: NodeCall) -> Results:
 
 
 def _unpooled_sizes(call: NodeCall, sizes: Shape) -> Shape:
-    kernel, rank = call.integers("kernel_shape"), len(sizes)
+    kernel, rank = pool_sizes(call, sizes), len(sizes)
     strides, pads = call.integers("strides", (1,) * rank), pads_of(call, rank)
     return tuple(
         (size - 1) * stride + extent - low - high

@@ -11,7 +11,7 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.core.values.sizes import size_of
 from nnc.core.values.spec import Shape
-from nnc.errors import BackendError
+from nnc.errors import AttributeValueError, BackendError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.onnx.rows.convolutions.products import along
 
@@ -132,7 +132,9 @@ def _cubic(distance: Array, a: float) -> Array:
 
 def _resize(call: NodeCall) -> Results:
     x = call[0]
-    axes = call.integers("axes", tuple(range(x.spec.rank)))
+    axes = tuple(call.axis(axis, x.spec.rank) for axis in call.integers("axes", tuple(range(x.spec.rank))))
+    if len(set(axes)) != len(axes):
+        raise AttributeValueError(call.node.label, got=f"axes {list(axes)}", need="each axis once")
     sizes, scales = _targets(call, axes)
     sampling = Sampling.of(call)
     roi = call.static(1) if call.node.opset >= 11 and len(call) > 2 else None
@@ -141,7 +143,6 @@ def _resize(call: NodeCall) -> Results:
         y = ops.cast(y, F32)
     crops, outside = sampling.coordinates == "tf_crop_and_resize", None
     for place, axis in enumerate(axes):
-        axis %= x.spec.rank
         size, target, scale = x.shape[axis], sizes[place], scales[place]
         if (size, scale) == (target, 1.0) and not crops:
             continue
@@ -175,10 +176,16 @@ def _targets(call: NodeCall, axes: Shape) -> tuple[list[int], list[float]]:
     scales = np.asarray(given) if given is not None else call.static(first)
     before = [x.shape[axis] for axis in axes]
     if scales is not None and scales.size:
+        if scales.size != len(axes) or not (np.isfinite(scales).all() and (scales > 0).all()):
+            got = f"scales {np.asarray(scales).tolist()} for {len(axes)} axes"
+            raise AttributeValueError(call.node.label, got=got, need="a number above 0 for each axis")
         sizes = [_scaled(size, factor) for size, factor in zip(before, scales.ravel(), strict=True)]
         return sizes, [float(operand) for operand in scales.ravel()]
     wanted = call.integers_at(3)
     assert wanted is not None
+    if len(wanted) != len(axes) or any(target < 0 for target in wanted):
+        got = f"sizes {list(wanted)} for {len(axes)} axes"
+        raise AttributeValueError(call.node.label, got=got, need="a size of 0 or more for each axis")
     factors = [target / size for target, size in zip(wanted, before, strict=True)]
     policy = call.text("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":

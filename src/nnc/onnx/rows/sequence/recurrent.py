@@ -14,7 +14,7 @@ import numpy as np
 from nnc import ops
 from nnc.classes import dataclass
 from nnc.core.values.spec import Shape
-from nnc.errors import ShapeError
+from nnc.errors import AttributeValueError, ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.ops import Activation, RecurrentWeights
 
@@ -92,11 +92,19 @@ def _number(call: NodeCall, name: str, place: int, default: float) -> float:
 def _activations(call: NodeCall, usual: Sequence[str]) -> list[str]:
     given = call.node.attributes.get("activations")
     names = [str(label).lower() for label in given] if isinstance(given, tuple) else []
+    count = len(usual) * (2 if call.text("direction", "forward") == "bidirectional" else 1)
+    if names and len(names) != count:
+        raise AttributeValueError(call.node.label, got=f"{len(names)} activations", need=f"{count}, or none")
     return names or [entry.lower() for entry in usual] * 2
 
 
 def _clipped(call: NodeCall, x: Operand) -> Operand:
-    return ops.clamp(x, -call.real("clip"), call.real("clip")) if call.has("clip") else x
+    if not call.has("clip"):
+        return x
+    most = call.real("clip")
+    if not most >= 0:
+        raise AttributeValueError(call.node.label, got=f"clip {most}", need="0 or more")
+    return ops.clamp(x, -most, most)
 
 
 def _is_usual(call: NodeCall, usual: Sequence[str], x: Operand) -> bool:
