@@ -1,7 +1,8 @@
 """Exact search for the smallest arena: branch and bound at one capacity after the other, with restarts.
 
 A search that goes wrong early does not recover, and one that goes right needs few more nodes than there are blocks.
-So each is short, and the next one differs: another order of the blocks, and after the first rotation some noise in it.
+So each is short, and the next one differs: another order of the blocks, and after the first rotation some noise in it;
+of many blocks in the first one too, as quicker solvers have tried orders without.
 From then on every second order puts those first that live in sections where nodes died, the most deadly section first.
 Every rotation may try more nodes than the one before, so that in the end the optimum is found and proven.
 """
@@ -36,6 +37,9 @@ MANY = 1000
 # Percent by which keys are off, at most, after the first rotation: 18 of these 30 with 15 and 30, 17 with 60. Without
 # noise, and 12,000 nodes, 24 of the 46 above are solved, with noise 29.
 NOISE = 30
+# And of many blocks, from the first rotation on: that training step is planned at its bound by 14 of 40 searches with
+# 10, of 12 with 3, of 8 with 1, of 7 with 30, and of none of 7 without.
+NOISE_OF_MANY = 10
 SMALL = 24  # so few blocks are searched before the loop is compiled
 # Nodes between looks at the clock, times the work of one: a look at each block, and at all pairs of neighbours of one.
 STRIDE = 1_000_000
@@ -80,14 +84,20 @@ def search(instance: Instance, effort: Effort) -> Solution:
     tree = make_tree(instance, effort)
     draw = Random(effort.seed)
     rungs, learns = cycle((1, 2, 3)), cycle((False, True))
-    limit = NODES * instance.count // (2 if instance.count > MANY else 1)
+    is_large = instance.count > MANY
+    limit = NODES * instance.count // (2 if is_large else 1)
     for rotation in range(ROTATIONS):
         grow = compiled(branch_and_bound.grow) if rotation or instance.count > SMALL else None
-        for keys, in_steps in ORDERS:
+        for turn, (keys, in_steps) in enumerate(ORDERS):
             order = rank(instance, keys, in_steps=in_steps)
-            if rotation:
-                order = _varied(instance, keys, in_steps, _noise(draw, instance.count), tree if next(learns) else None)
-            _try_both(incumbent, tree, grow or branch_and_bound.grow, order, limit, next(rungs))
+            if rotation or is_large:
+                noise = _noise(draw, instance.count, NOISE_OF_MANY if is_large else NOISE)
+                order = _varied(instance, keys, in_steps, noise, tree if next(learns) else None)
+            loop = grow or branch_and_bound.grow
+            _try(incumbent, tree, loop, order, limit, incumbent.goal)
+            # Each search of many blocks takes its time: a step between follows every second one.
+            if not (is_large and turn % 2):
+                _try_between(incumbent, tree, loop, order, limit, next(rungs))
             if incumbent.is_over():
                 return Solution(incumbent.offsets, incumbent.proven)
         limit += limit // 2
@@ -106,9 +116,9 @@ def _first(instance: Instance, effort: Effort) -> Incumbent:
     return Incumbent(effort, unit, bound, instance.arena(offsets), offsets)
 
 
-def _noise(draw: Random, count: int) -> list[int]:
-    """A factor for the keys of each block, in percent."""
-    return [draw.randint(100 - NOISE, 100 + NOISE) for _ in range(count)]
+def _noise(draw: Random, count: int, most: int) -> list[int]:
+    """A factor for the keys of each block, in percent, off by `most` at most."""
+    return [draw.randint(100 - most, 100 + most) for _ in range(count)]
 
 
 def _varied(instance: Instance, keys: str, in_steps: bool, noise: list[int], tree: SearchTree | None) -> list[int]:
@@ -121,15 +131,14 @@ def _varied(instance: Instance, keys: str, in_steps: bool, noise: list[int], tre
     return rank(instance, f"T{keys}", in_steps=in_steps, noise=noise, loads=tree.sections.deaths)
 
 
-def _try_both(
+def _try_between(
     incumbent: Incumbent, tree: SearchTree, grow: Callable[..., int], order: list[int], limit: int, rung: int
 ) -> None:
-    """Try the goal; then, as no capacity is easier for being larger, one of three steps from half way up to the best.
+    """After the goal, as no capacity is easier for being larger, one of three steps from half way up to the best.
 
     Each is a chance of its own, and every plan that is found moves the steps. Where a capacity was asked for, a plan
     between is worth less, and only the first step is tried.
     """
-    _try(incumbent, tree, grow, order, limit, incumbent.goal)
     down = (incumbent.arena - incumbent.goal) * rung // 6
     between = (incumbent.arena - max(down, 1)) // incumbent.unit * incumbent.unit
     is_wanted = incumbent.goal == incumbent.proven or rung == 1
