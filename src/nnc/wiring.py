@@ -14,6 +14,7 @@ from nnc.core.running.deferred import DeferredBackend
 from nnc.core.running.devices import DEVICES, DeviceDriver
 from nnc.core.running.dispatch import DISPATCHER, Backend
 from nnc.core.running.namespace import use_namespace
+from nnc.core.running.stored_steps import STEP_STORES, StepStore
 from nnc.core.values.storage import use_devices
 from nnc.planning.native import Loop, use_compiler
 
@@ -34,6 +35,14 @@ def _translate(loop: Loop) -> Loop:
     return native
 
 
+def _step_store() -> StepStore:
+    """Keeps native programs; without what writes kernels, which a program from the disk does not need."""
+    with FORK_GUARD:
+        store: StepStore = import_module("nnc.backends.llvm.storing").STORE
+    return store
+
+
+STEP_STORES.serve("llvm", _step_store)
 _llvm = DeferredBackend("llvm", lambda: _make("nnc.backends.llvm.backend", "LlvmBackend"))
 DISPATCHER.add(_llvm, packages=("llvmlite",))
 _reference = DeferredBackend("reference", lambda: _make("nnc.backends.reference.backend", "ReferenceBackend"))

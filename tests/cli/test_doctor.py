@@ -49,6 +49,7 @@ def test_json_tells_the_machine(facts) -> None:
         "kept_bytes",
         "kept_kernel_bytes",
         "compiled",
+        "programs",
         "profile",
     }
     assert found["cpu"]

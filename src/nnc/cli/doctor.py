@@ -26,6 +26,7 @@ from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.running.llvm_library import llvm
 from nnc.core.settings import SETTINGS, usable_processors
+from nnc.symbolic.sharing.program_disk import KeptOnDisk, kept_on_disk
 
 CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -51,6 +52,7 @@ class Findings:
     kept_bytes: int
     kept_kernel_bytes: int
     compiled: Compilations
+    programs: KeptOnDisk
     profile: MachineProfile | None
 
 
@@ -107,6 +109,7 @@ def examine(*, measured: bool = False) -> Findings:
         kept_bytes=SETTINGS.kept_bytes,
         kept_kernel_bytes=SETTINGS.kept_kernel_bytes,
         compiled=compilations(DiskCache(cache)),
+        programs=kept_on_disk(cache),
         profile=_profile(measured),
     )
 
@@ -158,6 +161,7 @@ def _machine(findings: Findings) -> Table:
             "cache": "none (NNC_CACHE_DIR is empty, or there is no home)" if findings.cache_folder is None else cache,
             "programs kept": f"{findings.kept_programs}, or {size(findings.kept_bytes)}, by each model and graph",
             "kernels on disk": _compiled(findings.compiled),
+            "programs on disk": _programs(findings.programs),
             "kernels kept": f"{size(findings.kept_kernel_bytes)} of eager code, and those of programs",
         },
     )
@@ -177,6 +181,10 @@ def _device(report: DeviceReport) -> str:
 def _compiled(compilations: Compilations) -> str:
     times = f"compiled for {compilations.batches} programs in {compilations.seconds:.1f} s of a processor"
     return f"{compilations.kernels} in {size(compilations.nbytes)}, {times}"
+
+
+def _programs(kept: KeptOnDisk) -> str:
+    return f"{kept.programs} in {size(kept.program_bytes)}, and {size(kept.weight_bytes)} of weights made for them"
 
 
 def _measured(profile: MachineProfile) -> dict[str, str]:

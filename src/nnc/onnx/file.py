@@ -5,10 +5,11 @@ Nothing outside the folder of the file is opened: a location is relative, has no
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -21,6 +22,7 @@ from nnc.addresses import check_addresses
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.reading import fill, opened, read_file
+from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.errors import DTypeError, FormatError
@@ -39,6 +41,8 @@ MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
 OLDEST_OPSET = 7
 # What ONNX's library takes when it is first asked for operators: it ends the process where it gets no memory.
 LIBRARY_BYTES = 16_000_000
+# The key of external data as a message has it.
+MARKS = (b"\n\x08location",)
 # What some exporters write for a size that is open.
 OPEN = -1
 
@@ -59,7 +63,8 @@ class GraphPart:
 class OnnxFile:
     """A model: its graph, the version of each operator set, its own functions, the folder of external data.
 
-    `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share.
+    `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share. The
+    `digest` stands for all of its content; it is empty where that is not known, or draws numbers.
     """
 
     graph: onnx.GraphProto
@@ -69,6 +74,7 @@ class OnnxFile:
     ir: int = onnx.IR_VERSION
     nbytes: int = 0
     weights: SharedWeights = field(default_factory=SharedWeights)
+    digest: str = ""
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -94,7 +100,7 @@ class OnnxFile:
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
     """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
     check_addresses("reading an ONNX model", LIBRARY_BYTES)
-    folder, nbytes = None, 0
+    folder, nbytes, digest = None, 0, ""
     if isinstance(source, onnx.ModelProto):
         model = source
     else:
@@ -102,12 +108,19 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
         if not isinstance(data, bytes):
             folder = Path(data).absolute().parent
             data = bytes(read_file(os.fspath(data), "an ONNX model", MOST_MESSAGE_BYTES))
-        model, nbytes = onnx.ModelProto(), len(data)
+        model, nbytes, digest = onnx.ModelProto(), len(data), _digest(data)
         try:
             model.ParseFromString(data)
         except (DecodeError, ValueError, UnicodeDecodeError):
             raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
-    return _checked(model, folder, nbytes)
+    return replace(_checked(model, folder, nbytes), digest=digest)
+
+
+def _digest(data: bytes) -> str:
+    """sha256 of a file; empty where other files belong to it, where it draws numbers, and where nothing is kept."""
+    if SETTINGS.cache_folder is None or any(mark in data for mark in MARKS):
+        return ""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFile:

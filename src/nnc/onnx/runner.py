@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import field, replace
 from functools import partial
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,12 +39,14 @@ from nnc.onnx.file import (
     schema_of,
 )
 from nnc.onnx.importer import BUILTIN, OnnxImporter
+from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import split
 from nnc.ops.quantization.quantization import DEQUANTIZE
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, give_back_after
+from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.passes import (
     DEFAULT,
     SUMS,
@@ -79,12 +81,17 @@ KEEPS_TYPE = ("Compress", "Unique")
 PASSES = (Pass.LAYOUT, Pass.FROZEN_BATCH_NORM, *DEFAULT)
 
 
+def _no_programs() -> RecentlyUsed[Hashable, AnyProgram]:
+    return RecentlyUsed(lambda entry: entry.nbytes)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxProgram:
     """A graph for one signature: symbols of the inputs that it reads, and how to give each output.
 
     `nbytes` is about what its objects and the weights take that it has for itself, `making` what all of it took at the
-    most until it was made.
+    most until it was made; it is bound to `held` bytes of the file. What comes `behind` its first runs is done
+    once each, the last one first.
     """
 
     compiled: Compiled | None
@@ -93,6 +100,8 @@ class OnnxProgram:
     nbytes: int = 0
     making: int = 0
     wanted: tuple[Symbol, ...] = ()
+    held: int = 0
+    behind: list[Callable[[OnnxProgram], None]] = field(default_factory=list)
 
     def memory(self) -> MemoryStatement:
         """The bytes of a run of this alone."""
@@ -106,6 +115,8 @@ class OnnxProgram:
             values = [(symbol, feeds[name]) for name, symbol in self.inputs.items()]
             arrays = self.compiled.read(values, self.wanted)
             computed = {symbol.key: array for symbol, array in zip(self.wanted, arrays, strict=True)}
+            if self.behind:
+                self.behind.pop()(self)
         return [_result(value, computed) for value in self.outputs]
 
 
@@ -131,7 +142,7 @@ class OnnxStages:
         values |= self.behind.run_some(values)
         return [values[name] for name in self.outputs]
 
-    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram]:
+    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram | KeptProgram]:
         """What runs for arrays of these shapes, where the node's results are as large as they can be."""
         values = dict(arrays)
         first, made = self.before.planned(values)
@@ -139,6 +150,9 @@ class OnnxStages:
         if self.node is not None:
             values |= self.node.greatest(values)
         return [*first, *self.behind.planned(values)[0]]
+
+
+AnyProgram: TypeAlias = OnnxProgram | KeptProgram | OnnxStages
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -157,15 +171,14 @@ class OnnxModel:
     by_value: set[str] = field(default_factory=set)
     device: Device = CPU
     arena: Arena | None = None
-    _programs: RecentlyUsed[Hashable, OnnxProgram | OnnxStages] = field(
-        default_factory=lambda: RecentlyUsed(lambda entry: entry.nbytes)
-    )
+    _programs: RecentlyUsed[Hashable, AnyProgram] = field(default_factory=_no_programs)
     _stages: dict[int, OnnxStages] = field(default_factory=dict)
     _depth: int = 0
     _arena: Arena = field(default_factory=Arena)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _outputs: tuple[str, ...] = ()
     _templates: Templates[GraphDraft] = field(default_factory=Templates)
+    _sources: KeptSources = field(default_factory=KeptSources)
 
     def __post_init__(self) -> None:
         self._outputs = tuple(entry.name for entry in self.file.graph.output)
@@ -262,9 +275,11 @@ class OnnxModel:
 
         Of a model in stages, which share one arena, the largest.
         """
-        compiled = max(self._programs_of(sizes), key=_arena_of).compiled
-        assert compiled is not None
-        return compiled
+        self._sources.used = False  # a program from the disk has no graph to look at
+        program = max(self._programs_of(sizes), key=_arena_of)
+        assert isinstance(program, OnnxProgram)
+        assert program.compiled is not None
+        return program.compiled
 
     def compiled_for(self, backend: str, **sizes: int) -> tuple[Compiled, dict[str, Symbol], dict[str, Symbol]]:
         """The program of these open dimensions by a backend, with its inputs and outputs by name, for a library.
@@ -274,7 +289,7 @@ class OnnxModel:
         twin = copy(self)
         twin.backend = backend
         program = twin._program(twin._known_by_value(sizes), values=False)
-        if isinstance(program, OnnxStages) or program.compiled is None:
+        if not isinstance(program, OnnxProgram) or program.compiled is None:
             raise UsageError("library", got="a model whose sizes depend on data", need="one program for given sizes")
         outputs: dict[str, Symbol] = {}
         for name, value in zip(self.outputs, program.outputs, strict=True):
@@ -289,13 +304,13 @@ class OnnxModel:
         self.by_value |= {name for name, entry in placeholders.items() if name in sizes and not entry.shape}
         return placeholders
 
-    def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram]:
+    def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram | KeptProgram]:
         programs, _ = self.planned(self._known_by_value(sizes))
         if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
         return programs
 
-    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram], dict[str, Array]]:
+    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram | KeptProgram], dict[str, Array]]:
         """The programs of a run on arrays of these shapes, and what its outputs look like."""
         missing = ", ".join(name for name in self.inputs if name not in arrays)
         if missing:
@@ -304,6 +319,8 @@ class OnnxModel:
         program = self._program(given, values=False)
         if isinstance(program, OnnxStages):
             return program.programs(given), {}
+        if isinstance(program, KeptProgram):
+            return [program], dict(zip(self.outputs, program.looks(), strict=True))
         looks = {name: _look(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
         return [] if program.compiled is None else [program], looks
 
@@ -392,30 +409,38 @@ class OnnxModel:
 
     # ---- programs
 
-    def _kept(self, arrays: Mapping[str, object]) -> OnnxProgram | OnnxStages | None:
+    def _kept(self, arrays: Mapping[str, object]) -> AnyProgram | None:
         """The program that was made for inputs of these names, shapes and types, which fitted the file then.
 
         None where elements count too. Without this a call of LeNet takes half as long again (64 us, 38 with it).
         """
         if self.by_value:
             return None
-        return self._programs.get(tuple([(name, _signature(arrays[name], by_value=False)) for name in sorted(arrays)]))
+        key = tuple([(name, _signature(arrays[name], by_value=False)) for name in sorted(arrays)])
+        return self._usable(self._programs.get(key))
 
-    def _program(self, arrays: Mapping[str, object], *, values: bool = True) -> OnnxProgram | OnnxStages:
+    def _usable(self, program: AnyProgram | None) -> AnyProgram | None:
+        """The program; none from the disk where somebody looks at commands, for which all are made anew."""
+        if not isinstance(program, KeptProgram) or self._sources.are_used():
+            return program
+        self._programs = _no_programs()
+        return None
+
+    def _program(self, arrays: Mapping[str, object], *, values: bool = True) -> AnyProgram:
         """The program of a signature, made by one thread at a time."""
         with self._lock:
             return self._find_program(arrays, values=values)
 
-    def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> OnnxProgram | OnnxStages:
+    def _find_program(self, arrays: Mapping[str, object], *, values: bool) -> AnyProgram:
         for _ in range(len(arrays) + 1):
             known = frozenset(self.by_value) | {n for n, entry in arrays.items() if not isinstance(entry, np.ndarray)}
             known |= {n for n, entry in arrays.items() if isinstance(entry, np.ndarray) and entry.dtype not in TWINS}
             key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
-            ready = self._programs.get(key)
+            ready = self._usable(self._programs.get(key))
             if ready is not None:
                 return ready
             try:
-                program = self._build(arrays, known)
+                program = self._build(arrays, known, self._place(key))
             except Unknown as unknown:
                 if self._is_cut(unknown, arrays):
                     return self._programs.put(key, self._staged(unknown))
@@ -430,7 +455,7 @@ class OnnxModel:
                 continue
             self._programs.put(key, program)
             give_back_after(program.making)
-            kept = [entry.compiled for entry in self._programs.values() if isinstance(entry, OnnxProgram)]
+            kept = [_resident(entry) for entry in self._programs.values()]
             beside = 0 if self._depth else self.file.nbytes + IMPORTER
             self._arena.fit(
                 self, (entry for entry in kept if entry is not None), name=self.file.graph.name, beside=beside
@@ -453,17 +478,24 @@ class OnnxModel:
         if unknown.place not in self._stages:
             arena = self._arena if self._depth or self.arena is not None else Arena()
             parts = split(self.file.graph, unknown.place, whole=unknown.whole)
-            models = [None if part is None else self._part(part, arena) for part in parts]
+            numbers = [f"{unknown.place}.{unknown.whole}.{number}" for number in range(len(parts))]
+            models = [
+                None if part is None else self._part(part, arena, number)
+                for part, number in zip(parts, numbers, strict=True)
+            ]
             before, node, behind = models
             assert before is not None
             assert behind is not None
             self._stages[unknown.place] = OnnxStages(before, node, behind, self.outputs)
         return self._stages[unknown.place]
 
-    def _part(self, graph: GraphPart, arena: Arena) -> OnnxModel:
-        file = replace(self.file, graph=cast(onnx.GraphProto, graph))  # all that is read of a graph is in a part
+    def _part(self, graph: GraphPart, arena: Arena, number: str) -> OnnxModel:
+        """One part of the model in stages, with a number that no other part has."""
+        digest = self.file.digest and f"{self.file.digest} {number}"
+        # All that is read of a graph is in a part.
+        file = replace(self.file, graph=cast(onnx.GraphProto, graph), digest=digest)
         options = (self.backend, self.passes, self.quantize, set[str](), self.device, self.arena)
-        return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1)
+        return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1, _sources=self._sources)
 
     def _import(
         self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
@@ -483,19 +515,50 @@ class OnnxModel:
                 scope[name] = OnnxValue(symbol=inputs[name], sources=sources)
         return importer, inputs, importer.run(self.file.graph, scope)
 
+    def _place(self, key: Hashable) -> ProgramPlace | None:
+        """Where the disk may have the program of a signature."""
+        if not self._sources.used or not self.device.is_host:
+            return None
+        limit = None if self.arena is None else self.arena.limit
+        options = [entry.name for entry in self.passes], self.quantize, limit, key
+        return ProgramPlace.of(self.file, self.backend, options)
+
     @RareCollections()
-    def _build(self, arrays: Mapping[str, object], known: frozenset[str]) -> OnnxProgram:
+    def _build(
+        self, arrays: Mapping[str, object], known: frozenset[str], place: ProgramPlace | None
+    ) -> OnnxProgram | KeptProgram:
+        """From the disk, by a template, or of the file; what is made of the file is kept on the disk."""
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
         kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
-        draft = self._templates.draft(kind, shapes, partial(self._template, arrays, known))
-        return self._finished(self._laid(self._drafted(arrays, known)) if draft is None else draft)
-
-    def _template(self, arrays: Mapping[str, object], known: frozenset[str], opening: Opening) -> DraftTemplate | None:
-        """The draft for open axes; None where these sizes are refused."""
+        if place is not None and (kept := place.load(self._arena, arrays)) is not None:
+            _check_memory(kept.memory(), kept.held)
+            self._templates.note(kind, shapes)
+            return kept
+        made: list[DraftTemplate] = []
         try:
-            return template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend, self._laid)
+            draft = self._templates.draft(kind, shapes, partial(self._template, arrays, known, made))
+            program = self._finished(self._laid(self._drafted(arrays, known)) if draft is None else draft)
+        except Unknown as unknown:
+            if place is not None:
+                place.keep_unknown(unknown)
+            raise
+        if place is not None and program.compiled is not None:
+            program.behind.append(partial(_keep, place))
+            # By a template it is made in not much more time than it is read: it is kept when such sizes come again.
+            if draft is not None and not made:
+                program.behind.append(_wait)
+        return program
+
+    def _template(
+        self, arrays: Mapping[str, object], known: frozenset[str], made: list[DraftTemplate], opening: Opening
+    ) -> DraftTemplate | None:
+        """The draft for open axes, which is `made`; None where these sizes are refused."""
+        try:
+            template = template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend, self._laid)
         except (NncError, Unknown):
             return None
+        made.append(template)
+        return template
 
     def _drafted(
         self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
@@ -561,7 +624,7 @@ class OnnxModel:
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
         nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
         making += compiled.memory().making
-        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted)
+        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted, held)
 
 
 @checked
@@ -653,7 +716,25 @@ def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
-def _arena_of(program: OnnxProgram) -> int:
+def _keep(place: ProgramPlace, program: OnnxProgram) -> None:
+    """Keep a program that has run on the disk."""
+    assert program.compiled is not None
+    numbers = {"nbytes": program.nbytes, "making": program.making, "held": program.held}
+    place.keep(program.compiled, program.inputs, program.wanted, program.outputs, numbers)
+
+
+def _wait(program: OnnxProgram) -> None:
+    """Behind the first run of a program that is kept behind the second."""
+
+
+def _resident(entry: AnyProgram) -> Resident | None:
+    """What has its values in the arena."""
+    if isinstance(entry, OnnxProgram):
+        return entry.compiled
+    return entry.program if isinstance(entry, KeptProgram) else None
+
+
+def _arena_of(program: OnnxProgram | KeptProgram) -> int:
     return program.memory().arena
 
 

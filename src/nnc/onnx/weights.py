@@ -5,7 +5,7 @@ A value has a name: that of a tensor of the file, of the bytes of a constant, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from hashlib import blake2b
 from typing import Any
@@ -50,6 +50,25 @@ class SharedWeights:
             return f"tensor {message}"
         digest = blake2b(np.ascontiguousarray(array).view(np.uint8).data, digest_size=32).hexdigest()
         return f"{array.shape} {array.dtype.str} {digest}"
+
+    def initializer(self, number: int) -> onnx.TensorProto:
+        """A tensor of the file by its number; IndexError where there is none."""
+        if number < 0:
+            raise IndexError(number)
+        return [*self.messages.values()][number]
+
+    def initializers(self, addresses: Iterable[int]) -> dict[int, int]:
+        """The numbers of the tensors of the file whose elements, which somebody holds, begin at these addresses."""
+        numbers = {message: number for number, message in enumerate(self.messages)}
+        held = {int(array.ctypes.data): numbers[message] for message, array in self._arrays.items()}
+        return {address: held[address] for address in addresses if address in held}
+
+    def shared(self, name: str, make: Callable[[], Tensor | None]) -> Tensor | None:
+        """The tensor of that name, which is made where nobody holds it."""
+        tensor = self._tensors.get(name)
+        if tensor is None and (tensor := make()) is not None:
+            self._tensors[name] = tensor
+        return tensor
 
     def made(
         self,

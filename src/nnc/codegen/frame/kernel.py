@@ -157,7 +157,8 @@ class NativeKernel(Uncopied):
     """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes.
 
     `sizes` are the words that it reads, which follow from the sizes at hand: kernels of other sizes share its code.
-    With the last holder of the `owner` the code goes, so whoever keeps an address keeps the kernel.
+    With the last holder of the `owner` the code goes, so whoever keeps an address keeps the kernel. Its object has the
+    key `stored` on the disk.
     """
 
     instead: ClassVar[str] = "copy values"
@@ -169,6 +170,7 @@ class NativeKernel(Uncopied):
     hash: str
     sizes: NDArray[np.int64] = field(default_factory=_nothing, compare=False, repr=False)
     owner: object = field(default=None, compare=False, repr=False)
+    stored: str = field(default="", compare=False, repr=False)
 
     @property
     def table_head(self) -> int:

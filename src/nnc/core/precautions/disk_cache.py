@@ -15,7 +15,7 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,20 +56,30 @@ class DiskCache:
 
     def load(self, key: str) -> bytes | None:
         """The content of `key`, or None when it is absent, unreadable, foreign or does not match its checksum."""
+        content = self.view(key)
+        return None if content is None else bytes(content)
+
+    def view(self, key: str) -> memoryview | None:
+        """The same as it was read: nothing is copied."""
         folder = self.entries
         path = folder / f"{key}{self.suffix}" if folder is not None and self._is_usable(folder) else None
-        content = _read(path) if path is not None else None
-        if path is not None and content is not None:
+        entry = _read(path) if path is not None else None
+        if path is not None and entry is not None:
             start = len(MAGIC) + CHECKSUM_BYTES
-            if content[:start] == MAGIC + _checksum(key, content[start:]):
+            content = memoryview(entry)[start:]
+            if entry[:start] == MAGIC + _checksum(key, content):
                 self.hits += 1
                 _note_use(path)
-                return content[start:]
+                return content
             self._warn("damaged or foreign entries are ignored and made again")
         self.misses += 1
         return None
 
-    def store(self, key: str, content: bytes) -> None:
+    def holds(self, key: str) -> bool:
+        """Whether there is an entry of this key, whatever is in it."""
+        return self.entries is not None and (self.entries / f"{key}{self.suffix}").is_file()
+
+    def store(self, key: str, content: bytes | memoryview) -> None:
         """Keep it; a folder that cannot be written, or is not ours, is left alone."""
         folder = self.entries
         if folder is None:
@@ -78,10 +88,11 @@ class DiskCache:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
             folder.mkdir(exist_ok=True, mode=PRIVATE)
             if self._is_usable(folder):
-                entry = MAGIC + _checksum(key, content) + content
-                if self._is_turn(entry):
-                    self._make_room(folder, len(entry))
-                _write(folder, f"{key}{self.suffix}", entry)
+                checksum = _checksum(key, content)
+                nbytes = len(MAGIC) + len(checksum) + len(content)
+                if self._is_turn(checksum, nbytes):
+                    self._make_room(folder, nbytes)
+                _write(folder, f"{key}{self.suffix}", (MAGIC, checksum, content))
 
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """The keys of all entries with their bytes; none of a folder that is not used."""
@@ -91,12 +102,12 @@ class DiskCache:
         entries = ((path.name.removesuffix(self.suffix), size) for _, size, path in _ages(folder) if path.suffix)
         return tuple(sorted(entries))
 
-    def _is_turn(self, entry: bytes) -> bool:
+    def _is_turn(self, checksum: bytes, nbytes: int) -> bool:
         """True for one entry, by its checksum, in about a 64th of the limit: no process needs to know of the others."""
         if self.most_bytes is None:
             return False
-        draw = int.from_bytes(entry[len(MAGIC) : len(MAGIC) + 4]) / (1 << 32)
-        return draw * self.most_bytes < len(entry) * SHARE_BETWEEN_LISTINGS
+        draw = int.from_bytes(checksum[:4]) / (1 << 32)
+        return draw * self.most_bytes < nbytes * SHARE_BETWEEN_LISTINGS
 
     def _make_room(self, folder: Path, nbytes: int) -> None:
         """Remove what was not used for longest until so many bytes more are not too many."""
@@ -154,8 +165,10 @@ def _note_use(path: Path) -> None:
             os.utime(path)
 
 
-def _checksum(key: str, content: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\0" + content).digest()
+def _checksum(key: str, content: bytes | memoryview) -> bytes:
+    digest = hashlib.sha256(key.encode() + b"\0")
+    digest.update(content)
+    return digest.digest()
 
 
 def _is_own(status: os.stat_result) -> bool:
@@ -185,13 +198,13 @@ def _read(path: Path) -> bytes | None:
             os.close(handle)
 
 
-def _write(folder: Path, name: str, content: bytes) -> None:
+def _write(folder: Path, name: str, parts: Sequence[bytes | memoryview]) -> None:
     with Shield():
         temporary = folder / f".{os.urandom(8).hex()}.part"
         handle = os.open(temporary, NEW, stat.S_IRUSR | stat.S_IWUSR)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                file.writelines(parts)
             os.replace(temporary, folder / name)
         except OSError:
             with suppress(OSError):

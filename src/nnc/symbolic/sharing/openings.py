@@ -112,6 +112,10 @@ class Templates(Generic[D]):
         self._keep(kind, template)
         return template.at(shapes)
 
+    def note(self, kind: Hashable, shapes: Shapes) -> None:
+        """Shapes that are served without a draft: axes that differ from theirs are open from now on."""
+        self._first.setdefault(kind, dict(shapes))
+
     def keep_only(self, kinds: Collection[Hashable]) -> None:
         """Forget what is of other kinds, which may hold what nobody else does."""
         for table in (self._first, self._opened, self._kept, self._unused):

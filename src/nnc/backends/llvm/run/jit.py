@@ -36,6 +36,7 @@ from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.llvm_library import VERSION, llvm, undisturbed
+from nnc.core.running.stored_steps import StoredKernel
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
 from nnc.core.values.storage import give_back_free_memory, trim
@@ -57,6 +58,11 @@ def _named(key: str) -> str:
     return f"{ENTRY_POINT}_{key[:32]}"
 
 
+def _renamed(symbol: str, key: str) -> str:
+    """A symbol of that kernel, in a library of many."""
+    return symbol.replace(ENTRY_POINT, _named(key), 1)
+
+
 def source_key(source: str, target: TargetDescription) -> str:
     """sha256(IR text, target, versions of llvmlite and LLVM)"""
     return hashlib.sha256("\0".join((source, target.key, VERSION)).encode()).hexdigest()
@@ -66,11 +72,12 @@ def source_key(source: str, target: TargetDescription) -> str:
 class Code:
     """Object code with the symbols that are looked up in it, and the text that it was made of.
 
-    `key` is that of the text as it was generated; `source` writes it, maybe with other names in it. What is not on the
-    disk has a text until it is compiled, and no content until then.
+    `key` is that of the text as it was generated; `source` writes it, maybe with other names in it, and `stored` is the
+    key of the object on the disk. What is not there has a text until it is compiled, and no content until then.
     """
 
     key: str
+    stored: str
     symbols: tuple[str, ...]
     source: Callable[[], str]
     content: bytes | None
@@ -80,9 +87,13 @@ class Code:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class LoadedCode:
-    """The addresses of symbols in a library, which stays loaded as long as anybody holds this."""
+    """The addresses of symbols in a library, which stays loaded as long as anybody holds this.
+
+    On the disk the object has the key `stored`.
+    """
 
     key: str
+    stored: str
     addresses: tuple[int, ...]
     library: Library
 
@@ -110,6 +121,15 @@ class SizedRecord:
 
     record: Record
     sized: SizedKernel
+
+
+def _restored(kernel: StoredKernel, code: LoadedCode) -> NativeKernel:
+    """The kernel of code that is loaded. ValueError where it has other phases."""
+    phases = tuple([Phase(*phase) for phase in kernel.phases])
+    if len(phases) != len(code.addresses):
+        raise ValueError(f"{len(phases)} phases of code that has {len(code.addresses)}")
+    words = np.array(kernel.sizes, np.int64)
+    return NativeKernel(phases, code.addresses, kernel.workspace, kernel.scratch, code.key, words, code, code.stored)
 
 
 def _serving(records: Iterable[Record], sizes: Sequence[int]) -> SizedRecord | None:
@@ -194,6 +214,24 @@ class Jit(Uncopied):
             code = None if draft is None else self._loaded.get(draft.record.key)
         return None if draft is None or code is None else self._sized(draft, code, workspace, scratch)
 
+    def restored(self, kernels: Sequence[StoredKernel]) -> tuple[NativeKernel, ...] | None:
+        """Kernels that another process has kept; None where the code of one is not on the disk, or cannot be loaded."""
+        with self._lock:
+            held = {kernel.key: code for kernel in kernels if (code := self._loaded.get(kernel.key)) is not None}
+            codes: dict[str, Code] = {}
+            for kernel in kernels:
+                if kernel.key in held or kernel.key in codes:
+                    continue
+                if (content := self.cache.load(kernel.stored)) is None:
+                    return None
+                symbols = tuple(_renamed(symbol, kernel.key) for symbol, *_ in kernel.phases)
+                codes[kernel.key] = Code(kernel.key, kernel.stored, symbols, str, content, from_disk=True)
+            try:
+                held |= {code.key: code for code in (self._load(tuple(codes.values())) if codes else ())}
+            except RuntimeError:
+                return None
+            return tuple(_restored(kernel, held[kernel.key]) for kernel in kernels)
+
     def _made(self, generator: Generator, draft: SizedRecord) -> NativeKernel:
         """The kernel of a draft whose code is loaded."""
         workspace, scratch = generator.workspace(self.target), generator.scratch(self.target)
@@ -203,7 +241,7 @@ class Jit(Uncopied):
         pace = self.target.machine.pace
         phases = tuple([Phase(p.symbol, p.items, p.cost * pace, p.first) for p in draft.sized.phases])
         words = np.array(draft.sized.words, np.int64)
-        return NativeKernel(phases, code.addresses, workspace, scratch, draft.record.key, words, code)
+        return NativeKernel(phases, code.addresses, workspace, scratch, code.key, words, code, code.stored)
 
     def _draft(
         self, generator: Generator, records: Records, codes: dict[str, Code], held: list[LoadedCode]
@@ -219,7 +257,7 @@ class Jit(Uncopied):
             held.append(loaded)
         elif record.key not in codes:
             names = [phase.symbol for phase in draft.sized.phases]
-            symbols = tuple(name.replace(ENTRY_POINT, _named(record.key), 1) for name in names)
+            symbols = tuple(_renamed(name, record.key) for name in names)
             codes[record.key] = self._code(
                 record.key, record.stored, symbols, lambda: self._written(generator)[1], text
             )
@@ -229,8 +267,8 @@ class Jit(Uncopied):
         """From the disk where it is there, else with its text, which `source` writes if there is none."""
         content = self.cache.load(stored)
         if content is None:
-            return Code(key, symbols, source, None, text or source())
-        return Code(key, symbols, source, content, from_disk=True)
+            return Code(key, stored, symbols, source, None, text or source())
+        return Code(key, stored, symbols, source, content, from_disk=True)
 
     def _recorded(self, generator: Generator, records: Records) -> tuple[SizedRecord, str]:
         """The record of a text that serves the generator's sizes; its text, if it had to be written."""
@@ -315,9 +353,12 @@ class Jit(Uncopied):
             # A name is taken even where linking fails, so each attempt has its own.
             name = f"{codes[0].key}-{next(self._numbers)}"
             tracker = library.add_current_process().link(linker, name)
-            addressed = [(code.key, tuple(int(tracker[symbol]) for symbol in code.symbols)) for code in codes]
+            addressed = [tuple(int(tracker[symbol]) for symbol in code.symbols) for code in codes]
             owner = Library(linker, tracker)
-            loaded = [LoadedCode(key, addresses, owner) for key, addresses in addressed]
+            loaded = [
+                LoadedCode(code.key, code.stored, addresses, owner)
+                for code, addresses in zip(codes, addressed, strict=True)
+            ]
             self._loaded.update((value.key, value) for value in loaded)
             return loaded
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import sys
 from collections.abc import Sequence
@@ -30,6 +29,7 @@ from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.precautions.sources import digest_of_sources
 from nnc.core.running.llvm_library import VERSION
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
@@ -101,6 +101,15 @@ def records_beside(objects: DiskCache) -> Records:
     return Records(DiskCache(objects.folder, "record", ".json", most_bytes), sources)
 
 
+def sources_at_hand(objects: DiskCache) -> str:
+    """What programs of these objects are made by; empty where nothing may be kept.
+
+    Before a generator is imported none has been changed.
+    """
+    is_known = objects.folder is not None and (not _IMPORTED or is_as_imported())
+    return sources_hash() if is_known else ""
+
+
 def remember_imported() -> None:
     """Take what the modules of generators hold now for what their sources say."""
     loaded = [module for name, module in sys.modules.items() if name.startswith(WATCHED)]
@@ -120,18 +129,5 @@ def sources_hash() -> str:
 
 def hash_of_sources(package: Path, loaded: float) -> str:
     """The hash of what stands in `package`; empty where files are missing, or are not older than `loaded`."""
-    digest = hashlib.sha256(f"{VERSION} {platform.python_version()} {platform.libc_ver()}".encode())
-    try:
-        for folder in READ:
-            paths = sorted((package / folder).rglob("*.py"))
-            if not paths:
-                return ""
-            for path in paths:
-                with path.open("rb") as file:
-                    status, content = os.fstat(file.fileno()), file.read()
-                if max(status.st_mtime, status.st_ctime) > loaded - SLACK_SECONDS:
-                    return ""
-                digest.update(f"\0{path.relative_to(package)}\0{len(content)}\0".encode() + content)
-    except OSError:
-        return ""
-    return digest.hexdigest()
+    salt = f"{VERSION} {platform.python_version()} {platform.libc_ver()}"
+    return digest_of_sources(package, READ, loaded - SLACK_SECONDS, salt)

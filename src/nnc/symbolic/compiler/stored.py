@@ -1,0 +1,295 @@
+"""A compiled graph as it is kept on disk, and such a one at work: no graph, no passes, no plan and no generators.
+
+    kept = StoredProgram.of(compiled, inputs, outputs)        behind its first run
+    text = kept.content()
+    program = restored(text, arena)                           in another process; None where something does not fit
+    program.bind(tensors)                                     those that `kept.bound` counts, in the same order
+
+A record has the steps, where inputs and outputs lie, the statement, and the plan with its certificate, which is checked
+by the judge of all plans (docs/design/0040-programs-on-disk.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from nnc.classes import dataclass
+from nnc.concrete import ConcreteGraph
+from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.stored_steps import STEP_STORES, RestoredSteps, StoredKernel, StoredLaunch, StoredSteps
+from nnc.core.values.device import device_of
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.spec import Layout, TensorSpec
+from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
+from nnc.errors import SymbolError
+from nnc.planning import Block, Plan, Problem, Witness, faults
+from nnc.symbolic.compiler.compiled import Compiled, ProgramMemory
+from nnc.symbolic.compiler.place.liveness import HOST
+from nnc.symbolic.compiler.place.memory import DeviceBytes, MemoryStatement
+from nnc.symbolic.compiler.shared_arena import Arena
+from nnc.symbolic.ir import Symbol
+
+WORD = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPort:
+    """Where an input or output lies: in a span, 0 for the arena and i + 1 for bound tensor i, from `offset` on."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    span: int
+    offset: int
+    strides: tuple[int, ...]
+
+    def tensor(self, storages: Sequence[Storage], begins: Sequence[int]) -> Tensor:
+        """The tensor there; of each span the storage and where it begins in it."""
+        spec = TensorSpec(self.shape, dtype_of(self.dtype), Layout(self.layout))
+        return Tensor(spec, storages[self.span], begins[self.span] + self.offset, self.strides)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredProgram:
+    """Steps of a backend on an arena and on bound tensors of so many bytes each, with all that a caller asks of it.
+
+    An input that no step reads has no place.
+    """
+
+    backend: str
+    steps: StoredSteps
+    bound: tuple[int, ...]
+    inputs: tuple[StoredPort | None, ...]
+    outputs: tuple[StoredPort, ...]
+    statement: MemoryStatement
+    problem: Problem
+    plan: Plan
+
+    @classmethod
+    def of(
+        cls, compiled: Compiled, inputs: Sequence[Symbol], outputs: Sequence[Symbol]
+    ) -> tuple[Self, tuple[Tensor, ...]] | None:
+        """The program, and the tensors that it is bound to; None for one that is more than native steps in order."""
+        is_host = all(device_of(kind).is_host for kind in compiled.statement.arenas)
+        return compiled.exclusively(lambda: cls._of(compiled, inputs, outputs)) if is_host else None
+
+    @classmethod
+    def _of(
+        cls, compiled: Compiled, inputs: Sequence[Symbol], outputs: Sequence[Symbol]
+    ) -> tuple[Self, tuple[Tensor, ...]] | None:
+        memory, concrete = compiled.laid_out(), compiled.allocate()
+        fixed, (problem, plan) = concrete.fixed_steps(), compiled.plan()
+        if fixed is None or memory.written or problem.interference is not None or problem.companions:
+            return None
+        bound = tuple(memory.tensors.values())
+        spans = [(memory.arena.address + memory.base, memory.nbytes)]
+        spans += [(tensor.address, tensor.spec.nbytes) for tensor in bound]
+        backend = " ".join({step.backend.name: None for step in fixed})
+        calls = [call for step in fixed for call in step.calls]
+        store = STEP_STORES.of(backend) if all(tensor.is_contiguous for tensor in bound) else None
+        steps = None if store is None else store.recorded(calls, spans)
+        ports = [_port(compiled, symbol, memory, bound) for symbol in (*inputs, *outputs)]
+        made = tuple(port for port in ports[len(inputs) :] if port is not None)
+        if steps is None or len(made) < len(outputs):
+            return None
+        nbytes = tuple(tensor.spec.nbytes for tensor in bound)
+        # The names of blocks are those of a graph that nobody has any more.
+        problem = replace(problem, blocks=tuple(replace(block, name="") for block in problem.blocks))
+        given = tuple(ports[: len(inputs)])
+        return cls(backend, steps, nbytes, given, made, compiled.memory(), problem, plan), bound
+
+    def content(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def _port(compiled: Compiled, symbol: Symbol, memory: ProgramMemory, bound: Sequence[Tensor]) -> StoredPort | None:
+    """Where a symbol lies; None where it has no memory, or is in blocks."""
+    try:
+        tensor = compiled.tensor(symbol)
+    except SymbolError:
+        return None
+    spec, layout = tensor.spec, tensor.spec.layout
+    if not isinstance(layout, Layout):
+        return None
+    rows = [(memory.arena, memory.base), *((value.storage, value.offset) for value in bound)]
+    for span, (storage, begin) in enumerate(rows):
+        if tensor.storage is storage:
+            return StoredPort(spec.shape, spec.dtype.name, layout.value, span, tensor.offset - begin, tensor.strides)
+    return None
+
+
+def stored_program(content: Mapping[str, Any]) -> StoredProgram:
+    """Of what `content` gave; ValueError, TypeError or KeyError for anything else, and for a plan that has a fault."""
+    blocks = tuple(Block(**block) for block in content["problem"]["blocks"])
+    problem, plan = Problem(blocks), _plan(content["plan"])
+    statement = _statement(content["statement"])
+    if broken := faults(problem, plan):
+        raise ValueError("; ".join(broken))
+    if dict(plan.arenas) != dict(statement.arenas) or statement.arena != plan.arena_bytes:
+        raise ValueError("a statement of another plan")
+    bound = _numbers(content["bound"])
+    sizes = (statement.arena, *bound)
+    return StoredProgram(
+        content["backend"],
+        _steps(content["steps"]),
+        bound,
+        tuple(None if row is None else _port_of(row, sizes) for row in content["inputs"]),
+        tuple(_port_of(row, sizes) for row in content["outputs"]),
+        statement,
+        problem,
+        plan,
+    )
+
+
+def _plan(row: Mapping[str, Any]) -> Plan:
+    witnesses = {memory: _witness(witness) for memory, witness in row["witnesses"].items()}
+    known = {**row, "offsets": tuple(row["offsets"]), "witness": _witness(row["witness"]), "witnesses": witnesses}
+    return Plan(**known)
+
+
+def _witness(row: Mapping[str, Any]) -> Witness:
+    return Witness(row["step"], tuple(row["blocks"]))
+
+
+def _statement(row: Mapping[str, Any]) -> MemoryStatement:
+    devices = {name: DeviceBytes(**part) for name, part in row["devices"].items()}
+    return MemoryStatement(**{**row, "peak_tensors": tuple(row["peak_tensors"]), "devices": devices})
+
+
+def _port_of(row: Mapping[str, Any], sizes: Sequence[int]) -> StoredPort:
+    port = StoredPort(**{**row, "shape": _numbers(row["shape"]), "strides": _numbers(row["strides"])})
+    _numbers((port.span, port.offset))
+    if not 0 <= port.span < len(sizes):
+        raise ValueError(f"memory {port.span} of {len(sizes)}")
+    # A tensor is inside of its storage, and the arena's is as large as the largest program in it.
+    whole = Storage.owned(None, 0, sizes[port.span], "")
+    port.tensor([whole] * (port.span + 1), [0] * (port.span + 1))
+    return port
+
+
+def _steps(row: Mapping[str, Any]) -> StoredSteps:
+    launches = tuple(
+        StoredLaunch(
+            _number(launch["kernel"]),
+            tuple(map(_pair, launch["operands"])),
+            _numbers(launch["words"]),
+            tuple(map(_triple, launch["reads"])),
+            tuple(map(_triple, launch["writes"])),
+        )
+        for launch in row["launches"]
+    )
+    checks = tuple((str(subject), _number(offset)) for subject, offset in row["checks"])
+    return StoredSteps(tuple(map(_kernel, row["kernels"])), launches, _number(row["own"]), checks)
+
+
+def _kernel(row: Mapping[str, Any]) -> StoredKernel:
+    phases = []
+    for symbol, items, cost, first in row["phases"]:
+        phases.append((str(symbol), _number(items), float(cost), _number(first)))
+    key, stored, sizes = str(row["key"]), str(row["stored"]), _numbers(row["sizes"])
+    return StoredKernel(key, stored, tuple(phases), sizes, _number(row["workspace"]), _number(row["scratch"]))
+
+
+def _numbers(row: Sequence[Any]) -> tuple[int, ...]:
+    """Integers that a word holds; ValueError for anything else."""
+    numbers = tuple(row)
+    if not all(type(number) is int and -WORD <= number < WORD for number in numbers):
+        raise ValueError(f"{numbers} where integers are")
+    return numbers
+
+
+def _number(value: int) -> int:
+    """The integer that it is."""
+    return _numbers((value,))[0]
+
+
+def _pair(row: Sequence[Any]) -> tuple[int, int]:
+    span, offset = _numbers(row)
+    return span, offset
+
+
+def _triple(row: Sequence[Any]) -> tuple[int, int, int]:
+    span, offset, nbytes = _numbers(row)
+    return span, offset, nbytes
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
+class RestoredProgram(Uncopied):
+    """A program from the disk that runs in an arena, on bound tensors. Memory is allocated at the first run.
+
+    It has the bits of the program that was kept, and its statement.
+    """
+
+    instead: ClassVar[str] = "load() the file again"
+
+    stored: StoredProgram
+    statement: MemoryStatement
+    steps: RestoredSteps
+    tensors: tuple[Tensor, ...]
+    arena: Arena
+    _concrete: ConcreteGraph | None = None
+    _storages: Mapping[str, Storage] | None = None
+    _inputs: tuple[Tensor | None, ...] = ()
+    _outputs: tuple[Tensor, ...] = ()
+
+    def memory(self) -> MemoryStatement:
+        """The bytes of a run, as they were planned."""
+        return self.statement
+
+    def forget_layout(self) -> None:
+        """Hold no memory of the arena's."""
+        self._concrete, self._storages, self._inputs, self._outputs = None, None, (), ()
+
+    def read(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Write the inputs, run, and return copies of the outputs."""
+        return self.arena.exclusively(lambda: self._read(arrays))
+
+    def _read(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        concrete = self._laid_out()
+        for tensor, array in zip(self._inputs, arrays, strict=True):
+            if tensor is not None:
+                tensor.copy_from(array)
+        self.arena.turn += 1
+        concrete.run()
+        return tuple([np.array(tensor.numpy()) for tensor in self._outputs])
+
+    def _laid_out(self) -> ConcreteGraph:
+        """The program over the arena as it is, as the one node of a graph: runs take turns, and can be cancelled."""
+        self.arena.reserve(self.statement.arenas)
+        storages = self.arena.allocate()
+        if self._concrete is None or self._storages is not storages:
+            host, base = storages[HOST], self.arena.base
+            spans = [(host.address + base, self.statement.arena)]
+            spans += [(tensor.address, tensor.spec.nbytes) for tensor in self.tensors]
+            places = [host, *(tensor.storage for tensor in self.tensors)]
+            begins = [base, *(tensor.offset for tensor in self.tensors)]
+            concrete = ConcreteGraph(runs=self.arena.runs)
+            concrete.add_noop(self.steps.on(spans))
+            concrete.prepare()
+            self._inputs = tuple(None if port is None else port.tensor(places, begins) for port in self.stored.inputs)
+            self._outputs = tuple(port.tensor(places, begins) for port in self.stored.outputs)
+            self._concrete, self._storages = concrete, storages
+            self.arena.programs.add(self)
+        return self._concrete
+
+
+def restored(stored: StoredProgram, tensors: Sequence[Tensor], arena: Arena) -> RestoredProgram | None:
+    """The program in this arena, with its kernels loaded; None where one is not on the disk.
+
+    ValueError where an operand would lie outside of its memory, or tensors are not those that it was bound to.
+    """
+    nbytes = tuple(tensor.spec.nbytes for tensor in tensors)
+    if nbytes != stored.bound or not all(tensor.is_contiguous for tensor in tensors):
+        raise ValueError(f"tensors of {nbytes} bytes where {stored.bound} were bound")
+    store = STEP_STORES.of(stored.backend)
+    steps = None if store is None else store.restored(stored.steps, (stored.statement.arena, *nbytes))
+    if steps is None:
+        return None
+    arena.reserve(stored.statement.arenas)
+    return RestoredProgram(stored, stored.statement, steps, tuple(tensors), arena)
