@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 
 def digest_of_sources(package: Path, folders: Iterable[str], before: float, salt: str = "") -> str:
@@ -34,18 +33,17 @@ class ImportedModules:
 
     def __init__(self, *prefixes: str) -> None:
         self._prefixes = prefixes
-        self._held: dict[str, tuple[ModuleType, dict[str, object]]] = {}
+        self._held: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
     def remember(self) -> None:
         """Take what they hold now for what their sources say; of those that are known already nothing changes."""
         for name, module in tuple(sys.modules.items()):
             if name.startswith(self._prefixes) and name not in self._held:
-                self._held[name] = module, dict(vars(module))
+                self._held[name] = vars(module), dict(vars(module))
 
     def are_as_imported(self) -> bool:
         """False where somebody has given one another constant or function, as tests and experiments do."""
-        for module, held in self._held.values():
-            now = vars(module)
-            if any(now.get(name) is not value for name, value in held.items()):
-                return False
-        return True
+        try:
+            return all([held.items() <= now.items() for now, held in self._held.values()])
+        except (ValueError, TypeError):  # values that cannot be compared, and so are not the same
+            return False
