@@ -44,6 +44,6 @@ class ImportedModules:
     def are_as_imported(self) -> bool:
         """False where somebody has given one another constant or function, as tests and experiments do."""
         try:
-            return all([held.items() <= now.items() for now, held in self._held.values()])
+            return all(held.items() <= now.items() for now, held in self._held.values())
         except (ValueError, TypeError):  # values that cannot be compared, and so are not the same
             return False
