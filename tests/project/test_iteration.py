@@ -36,7 +36,7 @@ INDEXED: dict[str, Callable[[], Any]] = {
 }
 # Indexed inside the house, by keys or by numbers that end: graphs and columns by key, calls of ONNX by operand.
 INSIDE = {
-    "Column", "Facts", "Symbol", "LiftingOperand", "ArithmeticOperand", "History", "ImageFolder", "ExportOperand",
+    "Column", "Facts", "Symbol", "LiftingOperand", "ArithmeticOperand", "ImageFolder", "ExportOperand",
     "ExportCall", "NodeCall", "ArrayMethods", "ElementwiseMethods", "ElementTypeMethods", "PyTorchMethods",
     # What a loader asks of others' data: their own length ends it.
     "SizedExamples",

@@ -25,7 +25,7 @@ from nnc.onnx.file import TWINS, OnnxFile
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.node_values import OnnxValue
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, TensorKey
-from nnc.symbolic.compiler.stored import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
+from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
 from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk
 
 # Of weights that follow from others, those of at most so many bytes are one entry.

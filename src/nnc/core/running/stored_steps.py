@@ -95,9 +95,9 @@ class StepStores:
         self._makers[name] = make
 
     def of(self, name: str) -> StepStore | None:
-        """That of a backend; None for one whose programs are not kept."""
+        """That of a backend, or without a name of the first one; None for one whose programs are not kept."""
         wire()
-        make = self._makers.get(name)
+        make = self._makers.get(name) if name else next(iter(self._makers.values()), None)
         return None if make is None else make()
 
 

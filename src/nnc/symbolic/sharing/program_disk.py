@@ -22,7 +22,7 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.precautions.sources import ImportedModules, digest_of_sources
+from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.running.stored_steps import STEP_STORES
 from nnc.core.settings import SETTINGS
@@ -39,8 +39,6 @@ MODULES = ImportedModules("nnc.concrete.", "nnc.onnx.", "nnc.planning.", "nnc.sy
 PROGRAM_SHARE, WEIGHT_SHARE, MOST_SHARE = 16, 2, 8
 # Clocks of file systems are not those of processes.
 CLOCKS_APART = 2.0
-# Backends whose programs are kept: that of this processor.
-STORING = "llvm"
 TUNED = "autotune.json"
 
 
@@ -90,9 +88,9 @@ class ProgramDisk:
         not those that were loaded.
         """
         folder, most = SETTINGS.cache_folder, SETTINGS.cached_code_bytes
-        if folder is None or SETTINGS.debug or PROFILER.recorders or backend not in ("", STORING):
+        if folder is None or SETTINGS.debug or PROFILER.recorders:
             return None
-        store, makers = STEP_STORES.of(STORING), makers_digest()
+        store, makers = STEP_STORES.of(backend), makers_digest()
         if store is None or not makers or not MODULES.are_as_imported() or not (kernels := store.storing_key()):
             return None
         workers, seconds = SETTINGS.worker_count(), SETTINGS.repeating_seconds

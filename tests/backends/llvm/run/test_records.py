@@ -20,8 +20,10 @@ from nnc.backends.llvm.run.records import (
     remember_imported,
     sources_hash,
 )
+from nnc.codegen import kernels
 from nnc.codegen.ir.expression import Instruction
 from nnc.codegen.ir.target import Machine
+from nnc.codegen.kernels.elementwise import pointwise
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.core.precautions.disk_cache import MAGIC, DiskCache
 
@@ -197,3 +199,11 @@ def test_sources_that_are_not_there_have_no_hash(tmp_path: Path) -> None:
     sources(tmp_path).unlink()
     assert hash_of_sources(tmp_path, LATER) == ""
     assert hash_of_sources(PACKAGE, LATER)
+
+
+def test_modules_that_are_imported_later_change_nothing_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert records.is_as_imported()
+    monkeypatch.setattr(kernels, "imported_later", object(), raising=False)
+    assert records.is_as_imported()
+    monkeypatch.setattr(pointwise, "Pointwise", object())
+    assert not records.is_as_imported()

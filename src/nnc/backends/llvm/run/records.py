@@ -29,7 +29,7 @@ from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.precautions.sources import digest_of_sources
+from nnc.core.precautions.source_digest import digest_of_sources
 from nnc.core.running.llvm_library import VERSION
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
@@ -117,8 +117,11 @@ def remember_imported() -> None:
 
 
 def is_as_imported() -> bool:
-    """True when nobody has given a module of generators another constant or function."""
-    return bool(_IMPORTED) and all(vars(module) == held for module, held in _IMPORTED)
+    """True when nobody has given a module of generators another constant or function.
+
+    A package may have gained modules, which are its attributes as soon as they are imported.
+    """
+    return bool(_IMPORTED) and all(held.items() <= vars(module).items() for module, held in _IMPORTED)
 
 
 @lru_cache(maxsize=1)
