@@ -1,7 +1,7 @@
 """Programs of a file that another process has made, on the disk by the file's content, options, and input shapes.
 
 What import and planning ask of elements is kept too: the same values are asked for, and the file is cut at the same
-node (docs/design/0040-programs-on-disk.md).
+node (docs/design/0041-programs-on-disk.md).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     program.bind(tensors)                                     those that `kept.bound` counts, in the same order
 
 A record has the steps, where inputs and outputs lie, the statement, and the plan with its certificate, which is checked
-by the judge of all plans (docs/design/0040-programs-on-disk.md).
+by the judge of all plans (docs/design/0041-programs-on-disk.md).
 """
 
 from __future__ import annotations
