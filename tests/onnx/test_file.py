@@ -228,6 +228,23 @@ def test_data_of_another_file_is_refused(name: str, tmp_path: Path) -> None:
         run(tmp_path / "model.onnx")
 
 
+@pytest.mark.parametrize("how", ["overwritten", "replaced", "cut"])
+def test_data_that_changed_since_the_model_was_read_is_refused(how: str, tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.write_bytes(np.float32([1]).tobytes())
+    (tmp_path / "model.onnx").write_bytes(external("weights").SerializeToString())
+    run(tmp_path / "model.onnx")
+    loaded = load(tmp_path / "model.onnx", backend="reference")
+    if how == "replaced":
+        (tmp_path / "new").write_bytes(np.float32([2]).tobytes())
+        (tmp_path / "new").replace(weights)
+    else:
+        weights.write_bytes(np.float32([2]).tobytes()[: 4 if how == "overwritten" else 2])
+        os.utime(weights, ns=(0, 0))
+    with pytest.raises(FormatError, match="weights, which has changed since the model was read.* load the model again"):
+        loaded.run({"x": np.ones([1], np.float32)})
+
+
 def test_data_of_another_file_needs_a_folder() -> None:
     with pytest.raises(FormatError, match="external data of a model without a folder"):
         run(external("weights"))

@@ -1,6 +1,7 @@
 """ONNX files: read and bounded before anything is built, tensors kept outside of the file among them.
 
-Nothing outside the folder of the file is opened: a location is relative, has no `..`, and no link on its way.
+Nothing outside the folder of the file is opened: a location is relative, has no `..`, and no link on its way. What is
+opened later has to be as it was when the model was read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -59,12 +61,31 @@ class GraphPart:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """Which file it is, its bytes, and when it was last written, in nanoseconds."""
+
+    device: int
+    number: int
+    nbytes: int
+    written: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileState:
+        """As the system tells it."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+EMPTY: Mapping[Path, FileState] = {}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxFile:
     """A model: its graph, the version of each operator set, its own functions, the folder of external data.
 
     `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share. The
-    `digest` stands for all of its content; it is empty where that is not known, or draws numbers.
+    `digest` stands for all of its content; it is empty where that is not known, or draws numbers. `beside` says how the
+    files of external data were.
     """
 
     graph: onnx.GraphProto
@@ -75,6 +96,7 @@ class OnnxFile:
     nbytes: int = 0
     weights: SharedWeights = field(default_factory=SharedWeights)
     digest: str = ""
+    beside: Mapping[Path, FileState] = field(default_factory=dict)
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -93,7 +115,7 @@ class OnnxFile:
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
         held = self.weights.array(tensor)
-        return self.weights.keep(tensor, array_of(tensor, self.folder)) if held is None else held
+        return self.weights.keep(tensor, array_of(tensor, self.folder, self.beside)) if held is None else held
 
 
 @checked
@@ -145,9 +167,23 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
     functions = {(_domain(function.domain), function.name): function for function in model.functions}
     weights = SharedWeights({id(each): each for each in model.graph.initializer})
     version = model.ir_version or onnx.IR_VERSION
-    file = OnnxFile(model.graph, opsets, functions, folder, version, nbytes, weights=weights)
+    beside = _files_beside(model.graph, folder)
+    file = OnnxFile(model.graph, opsets, functions, folder, version, nbytes, weights=weights, beside=beside)
     _check_size(file)
     return file
+
+
+def _files_beside(graph: onnx.GraphProto, folder: Path | None) -> dict[Path, FileState]:
+    """How the files are now that initializers name; those that are not there are told when they are read."""
+    states: dict[Path, FileState] = {}
+    if folder is None:
+        return states
+    outside = [each for each in graph.initializer if each.data_location == onnx.TensorProto.EXTERNAL]
+    for place in {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}:
+        with suppress(OSError, FormatError):
+            path = _inside("onnx", folder, place)
+            states[path] = FileState.of(path.lstat())
+    return states
 
 
 def _is_unchanged(graph: onnx.GraphProto, opset: int) -> bool:
@@ -261,8 +297,8 @@ def differing_axes(inputs: Mapping[str, onnx.ValueInfoProto], arrays: Mapping[st
     return None
 
 
-def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
-    """The elements of a tensor; FormatError where sizes and data do not agree."""
+def array_of(tensor: onnx.TensorProto, folder: Path | None = None, beside: Mapping[Path, FileState] = EMPTY) -> Array:
+    """The elements of a tensor; FormatError where sizes and data do not agree, or a file is not as `beside` says."""
     if not isinstance(cast(object, tensor), onnx.TensorProto):
         # An attribute may hold anything.
         raise FormatError("tensor", got=shown(tensor), need="a tensor")
@@ -270,14 +306,16 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None = None) -> Array:
     if any(size < 0 for size in shape) or len(shape) > MAX_DIMENSIONS:
         raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)}", need="sizes ≥ 0, at most 8 of them")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, shape, folder)
+        return _external(tensor, shape, folder, beside)
     try:
         return np.asarray(onnx.numpy_helper.to_array(tensor))
     except (ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)} and other data", need=str(error)) from None
 
 
-def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | None) -> Array:
+def _external(
+    tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | None, beside: Mapping[Path, FileState]
+) -> Array:
     """Bytes of another file of the folder, read into memory of their own."""
     subject = f"tensor {tensor.name}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -295,8 +333,12 @@ def _external(tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | N
         raise FormatError(subject, got="external data of a model without a folder", need="a file", fix="load a path")
     path = _inside(subject, folder, entries.get("location", ""))
     with opened(path) as (handle, size):
-        if os.fstat(handle).st_nlink != 1:
+        status = os.fstat(handle)
+        if status.st_nlink != 1:
             raise FormatError(subject, got=f"{path.name}, a file of several names", need="a file of the model alone")
+        if beside.get(path, state := FileState.of(status)) != state:
+            got = f"{path.name}, which has changed since the model was read"
+            raise FormatError(subject, got=got, need="the file as it was", fix="load the model again")
         if size < offset + length:
             raise FormatError(subject, got=f"{path.name} of {size} bytes", need=f"{offset + length} bytes")
         elements = np.empty(shape, twin)
