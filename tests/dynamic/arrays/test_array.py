@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc import ops
+from nnc import nn, ops
 from nnc.core.values.dtype import BOOL, F32, F64, I16, I64
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
@@ -274,6 +274,32 @@ def test_constants_take_values_that_gradients_flow_through(graph: DynamicGraph) 
     del buffer
     gc.collect()
     assert graph.backward([w * 1.0], [w])[0].tolist() == np.ones_like(A).tolist()
+
+
+def test_what_nobody_holds_is_not_assigned_to() -> None:
+    x, rows, named = nnc.zeros((2, 3)), [nnc.zeros((3,))], {"a": nnc.zeros((3,))}
+    with pytest.raises(UsageError, match=r"a value that nobody holds, such as x\[0\] in x\[0\]\[1\]"):
+        x[0][1] = 7.0
+    x[0, 1] = 7.0
+    rows[0][1] = named["a"][1] = 7.0
+    assert x[0].tolist() == rows[0].tolist() == named["a"].tolist() == [0.0, 7.0, 0.0]
+    x.__setitem__((0, 1), 8.0)
+    operator.setitem(x, (1, 0), 9.0)
+    assert x.tolist() == [[0.0, 8.0, 0.0], [9.0, 0.0, 0.0]]
+
+
+def test_a_buffer_of_a_module_is_not_assigned_to_by_elements() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", nnc.zeros((2,)))
+
+        def forward(self, x: Any) -> Any:
+            self.seen[0] = 1.0
+            return x
+
+    with pytest.raises(UsageError, match=r"self\.x = self\.x\.at\[index\]\.set\(value\)"):
+        Counting()(nnc.ones((2,)))
 
 
 def test_a_variable_that_gradients_are_asked_for_is_not_assigned_to(graph: DynamicGraph) -> None:

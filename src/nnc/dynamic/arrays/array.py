@@ -12,6 +12,7 @@ with f32 is f32, and integers divided by integers are f32.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
@@ -30,6 +31,7 @@ from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.element_count import ElementCount
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located, located_operator
+from nnc.dynamic.arrays.nameless import WITHOUT_A_NAME, is_statement
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
 from nnc.dynamic.arrays.pytorch_methods import PyTorchMethods
 from nnc.errors import DeviceError, ShapeError, UsageError
@@ -268,8 +270,13 @@ class ArrayOperand(PyTorchMethods, Answering):
     def __setitem__(self, index: object, value: object) -> None:
         """The name stands for `x.at[index].set(value)` from now on; views of x keep what they have.
 
-        Gradients flow through both. UsageError for a variable that gradients can be asked for.
+        Gradients flow through both. UsageError for a variable that gradients can be asked for, and for `x[0][1] = v`,
+        which would change what `x[0]` gives and not x.
         """
+        if sys.getrefcount(self) == WITHOUT_A_NAME and is_statement():
+            got = "a value that nobody holds, such as x[0] in x[0][1] = value"
+            fix = "x[0, 1] = value; of a module's buffer self.x = self.x.at[index].set(value)"
+            raise UsageError("x[index] = value", got=got, need="a name", fix=fix, origin=caller_origin())
         self._assign(self.at[index].set(value))
 
     @property
