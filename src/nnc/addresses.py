@@ -41,7 +41,8 @@ def address_limit() -> int | None:
 
 def addresses_in_use() -> int:
     """Bytes of addresses that the process has; 0 where the system does not say."""
-    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
+    # As bytes: text would import what decodes it, for which there may be no memory any more.
+    with suppress(OSError, ValueError, IndexError, MemoryError), open("/proc/self/statm", "rb", buffering=0) as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 

@@ -10,7 +10,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import DataError, UsageError
+from nnc.errors import DataError, DTypeError, UsageError
 
 DRAW = np.random.default_rng(0)
 SCORES, LABELS = DRAW.standard_normal((6, 3)).astype(np.float32), np.array([0, 2, 1, 1, 0, 2])
@@ -91,3 +91,8 @@ def test_models_take_means_alone() -> None:
     with pytest.raises(DataError, match="a label out of range"):
         nn.CrossEntropyLoss()(SCORES, LABELS + 1)
     assert repr(nn.NLLLoss()) == "NLLLoss(weight=None, ignore_index=-100, reduction='mean')"
+
+
+def test_complex_weights_are_refused() -> None:
+    with pytest.raises(DTypeError, match="weights of a loss: got complex128; need real numbers"):
+        nn.BCEWithLogitsLoss(np.array([1 + 2j]))
