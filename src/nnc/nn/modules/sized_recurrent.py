@@ -71,9 +71,9 @@ class SizedRecurrent(Module):
     ) -> States:
         """The states of all steps from the products z."""
 
-    @abstractmethod
     def _biases(self, end: str, like: ArrayOperand) -> tuple[ArrayOperand | None, ArrayOperand | None]:
-        """What is added to products of the input, and to those of the state where that is another thing."""
+        """What is added to products of the input, both biases, and to those of the state where that differs."""
+        return getattr(self, f"bias_ih_{end}") + getattr(self, f"bias_hh_{end}") if self.bias else None, None
 
     def _ends(self, layer: int) -> list[str]:
         """What the names of a layer's tensors end with, for each direction."""
@@ -131,9 +131,6 @@ class SizedRecurrent(Module):
         bias, state_bias = self._biases(end, like)
         return RecurrentWeights(getattr(self, f"weight_ih_{end}"), getattr(self, f"weight_hh_{end}"), bias, state_bias)
 
-    def _sum_of_biases(self, end: str) -> ArrayOperand | None:
-        return getattr(self, f"bias_ih_{end}") + getattr(self, f"bias_hh_{end}") if self.bias else None
-
     def flatten_parameters(self) -> None:
         """Nothing: weights lie as kernels read them."""
 
@@ -168,9 +165,6 @@ class SizedRNN(SizedRecurrent):
         self, z: ArrayOperand, weights: RecurrentWeights[ArrayOperand], states: Sequence[ArrayOperand], reverse: bool
     ) -> States:
         return rnn_sequences(z, weights, states, reverse, Activation(self.nonlinearity))
-
-    def _biases(self, end: str, like: ArrayOperand) -> tuple[ArrayOperand | None, None]:
-        return self._sum_of_biases(end), None
 
 
 @checked
@@ -224,6 +218,3 @@ class SizedLSTM(SizedRecurrent):
         self, z: ArrayOperand, weights: RecurrentWeights[ArrayOperand], states: Sequence[ArrayOperand], reverse: bool
     ) -> States:
         return lstm_sequences(z, weights, states, reverse)
-
-    def _biases(self, end: str, like: ArrayOperand) -> tuple[ArrayOperand | None, None]:
-        return self._sum_of_biases(end), None
