@@ -10,7 +10,7 @@ from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.measure import measure
 from nnc.backends.llvm.run.engine import engine, measure_by, traced_pool
 from nnc.backends.llvm.run.peak import peak
-from nnc.backends.llvm.run.records import remember_imported
+from nnc.backends.llvm.run.records import GENERATORS
 from nnc.classes import dataclass
 from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import (
@@ -26,7 +26,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.recorder import Traced, WorkerTime
 
 measure_by(measure)
-remember_imported()
+GENERATORS.remember()
 
 
 def _claims() -> ProcessorClaims:

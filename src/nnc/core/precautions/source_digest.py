@@ -8,9 +8,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+# Clocks of file systems are not those of processes.
+SLACK_SECONDS = 2.0
 
-def digest_of_sources(package: Path, folders: Iterable[str], before: float, salt: str = "") -> str:
-    """sha256(salt, sources in these folders); empty where files are missing, or changed after the time `before`."""
+
+def digest_of_sources(package: Path, folders: Iterable[str], loaded: float, salt: str = "") -> str:
+    """sha256(salt, sources in these folders); empty where files are missing, or are not older than `loaded`."""
     digest = hashlib.sha256(salt.encode())
     try:
         for folder in folders:
@@ -20,7 +23,7 @@ def digest_of_sources(package: Path, folders: Iterable[str], before: float, salt
             for path in paths:
                 with path.open("rb") as file:
                     status, content = os.fstat(file.fileno()), file.read()
-                if max(status.st_mtime, status.st_ctime) > before:
+                if max(status.st_mtime, status.st_ctime) > loaded - SLACK_SECONDS:
                     return ""
                 digest.update(f"\0{path.relative_to(package)}\0{len(content)}\0".encode() + content)
     except OSError:
@@ -41,8 +44,16 @@ class ImportedModules:
             if name.startswith(self._prefixes) and name not in self._held:
                 self._held[name] = vars(module), dict(vars(module))
 
+    @property
+    def are_known(self) -> bool:
+        """Whether some were looked at."""
+        return bool(self._held)
+
     def are_as_imported(self) -> bool:
-        """False where somebody has given one another constant or function, as tests and experiments do."""
+        """False where somebody has given one another constant or function, as tests and experiments do.
+
+        A package may have gained modules, which are its attributes as soon as they are imported.
+        """
         try:
             return all(held.items() <= now.items() for now, held in self._held.values())
         except (ValueError, TypeError):  # values that cannot be compared, and so are not the same

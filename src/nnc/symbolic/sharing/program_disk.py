@@ -37,15 +37,13 @@ MAKERS = ("concrete", "dynamic", "nn", "onnx", "planning", "symbolic")
 MODULES = ImportedModules("nnc.concrete.", "nnc.onnx.", "nnc.planning.", "nnc.symbolic.")
 # Of the bytes that objects may take: what programs and their weights may, and the weights of one program.
 PROGRAM_SHARE, WEIGHT_SHARE, MOST_SHARE = 16, 2, 8
-# Clocks of file systems are not those of processes.
-CLOCKS_APART = 2.0
 TUNED = "autotune.json"
 
 
 @lru_cache(maxsize=1)
 def makers_digest() -> str:
     """sha256 of the sources that make programs, as this process has loaded them; empty where that is not sure."""
-    return digest_of_sources(PACKAGE_FOLDER, MAKERS, LOADED - CLOCKS_APART, np.__version__)
+    return digest_of_sources(PACKAGE_FOLDER, MAKERS, LOADED, np.__version__)
 
 
 @lru_cache(maxsize=8)

@@ -13,11 +13,11 @@ from nnc.backends.llvm.run import records
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.records import (
+    GENERATORS,
     PACKAGE,
     READ,
     hash_of_sources,
     records_beside,
-    remember_imported,
     sources_hash,
 )
 from nnc.codegen import kernels
@@ -38,8 +38,8 @@ def sources_are_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A checkout may be newer than this process."""
     sources_hash.cache_clear()
     monkeypatch.setattr(records, "LOADED", LATER)
-    monkeypatch.setattr(records, "_IMPORTED", [])
-    remember_imported()
+    monkeypatch.setattr(GENERATORS, "_held", {})
+    GENERATORS.remember()
     yield
     sources_hash.cache_clear()
 
@@ -202,8 +202,8 @@ def test_sources_that_are_not_there_have_no_hash(tmp_path: Path) -> None:
 
 
 def test_modules_that_are_imported_later_change_nothing_that_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert records.is_as_imported()
+    assert GENERATORS.are_as_imported()
     monkeypatch.setattr(kernels, "imported_later", object(), raising=False)
-    assert records.is_as_imported()
+    assert GENERATORS.are_as_imported()
     monkeypatch.setattr(pointwise, "Pointwise", object())
-    assert not records.is_as_imported()
+    assert not GENERATORS.are_as_imported()

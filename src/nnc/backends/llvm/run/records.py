@@ -15,12 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import sys
 from collections.abc import Sequence
 from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from nnc.classes import dataclass
@@ -29,7 +27,7 @@ from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.precautions.source_digest import digest_of_sources
+from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
 from nnc.core.running.llvm_library import VERSION
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
@@ -38,10 +36,7 @@ PACKAGE = Path(__file__).parents[3]
 # What a generator may read; layers above it cannot be imported here. 1.4 MB, in 5 ms.
 READ = ("backends/llvm", "codegen", "core", "graph", "ops")
 # What is at the top of these was as imported when a record is made or used: 63 comparisons in 0.2 ms.
-WATCHED = ("nnc.codegen.",)
-_IMPORTED: list[tuple[ModuleType, dict[str, object]]] = []
-# Clocks of file systems are not those of processes.
-SLACK_SECONDS = 2.0
+GENERATORS = ImportedModules("nnc.codegen.")
 # Of the bytes that objects may take: a record is some 300 bytes, an object some 10 kB.
 SHARE = 64
 
@@ -97,7 +92,8 @@ class Records:
 def records_beside(objects: DiskCache) -> Records:
     """Records in the folder of the cache of objects."""
     most_bytes = objects.most_bytes // SHARE if objects.most_bytes is not None else None
-    sources = sources_hash() if objects.folder is not None and is_as_imported() else ""
+    is_sure = objects.folder is not None and GENERATORS.are_known and GENERATORS.are_as_imported()
+    sources = sources_hash() if is_sure else ""
     return Records(DiskCache(objects.folder, "record", ".json", most_bytes), sources)
 
 
@@ -106,22 +102,7 @@ def sources_at_hand(objects: DiskCache) -> str:
 
     Before a generator is imported none has been changed.
     """
-    is_known = objects.folder is not None and (not _IMPORTED or is_as_imported())
-    return sources_hash() if is_known else ""
-
-
-def remember_imported() -> None:
-    """Take what the modules of generators hold now for what their sources say."""
-    loaded = [module for name, module in sys.modules.items() if name.startswith(WATCHED)]
-    _IMPORTED[:] = [(module, dict(vars(module))) for module in loaded]
-
-
-def is_as_imported() -> bool:
-    """True when nobody has given a module of generators another constant or function.
-
-    A package may have gained modules, which are its attributes as soon as they are imported.
-    """
-    return bool(_IMPORTED) and all(held.items() <= vars(module).items() for module, held in _IMPORTED)
+    return sources_hash() if objects.folder is not None and GENERATORS.are_as_imported() else ""
 
 
 @lru_cache(maxsize=1)
@@ -133,4 +114,4 @@ def sources_hash() -> str:
 def hash_of_sources(package: Path, loaded: float) -> str:
     """The hash of what stands in `package`; empty where files are missing, or are not older than `loaded`."""
     salt = f"{VERSION} {platform.python_version()} {platform.libc_ver()}"
-    return digest_of_sources(package, READ, loaded - SLACK_SECONDS, salt)
+    return digest_of_sources(package, READ, loaded, salt)
