@@ -48,6 +48,12 @@ def test_small_stands_behind_every_name_with_other_features() -> None:
     assert both.description.features.endswith("+avxvnni")
 
 
+def test_small_code_for_the_processor_at_hand(model: nn.Model) -> None:
+    made = export.library(model, "mixed", small=True)
+    assert made.target.name == "native,small"
+    assert made.target.features == export.library(model, "mixed").target.features
+
+
 def test_what_is_no_feature_is_refused_with_what_is() -> None:
     with pytest.raises(UsageError, match=r"'smaller' in 'aarch64,smaller'; need features of LLVM's.*or small"):
         library_target("aarch64,smaller")

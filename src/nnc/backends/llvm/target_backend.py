@@ -90,5 +90,5 @@ class TargetBackend:
 
 def target_backend(name: str) -> TargetBackend:
     """The backend of a row of the table, with features behind its name; UsageError for other names."""
-    target = library_target(name, engine().target if name == NATIVE else None)
+    target = library_target(name, engine().target if name.partition(",")[0] == NATIVE else None)
     return TargetBackend(f"target:{name}", target, processor_claims(target.description))
