@@ -149,6 +149,13 @@ def sequence(gates: int) -> dict[str, np.ndarray | None]:
 SCALES = np.float32([1, 1, 0.7, 0.7])
 AGREED = {
     "ten rows times 0.7": single("Resize", {"x": drawn(1, 1, 10, 10), "r": None, "s": SCALES}, mode="nearest"),
+    "seven columns times 1.7, about their centre": single(
+        "Resize",
+        {"x": drawn(1, 1, 3, 7), "r": None, "s": np.float32([1, 1, 1, 1.7])},
+        mode="nearest",
+        nearest_mode="ceil",
+        coordinate_transformation_mode="half_pixel_symmetric",
+    ),
     "a clipped LSTM": single("LSTM", sequence(4), "y,h,c", hidden_size=5, clip=0.05),
     "a clipped GRU": single("GRU", sequence(3), "y,h", hidden_size=5, clip=0.1),
     "a clipped RNN": single("RNN", sequence(1), "y,h", hidden_size=5, clip=0.1),

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from tests.parallel.conftest import Launched
 
 import nnc
-from nnc.errors import ArgumentError, ShapeError
+from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.parallel import world
 
 
@@ -47,6 +50,13 @@ def test_a_process_that_nobody_launched_is_a_world_of_one() -> None:
     ranks.agree("anything", "text")
     ranks.barrier()
     assert ranks.any(asked=True)
+
+
+def test_a_copy_is_the_same_place_among_the_ranks_and_no_other_process_can_have_it() -> None:
+    ranks = world()
+    assert copy.copy(ranks) is copy.deepcopy([ranks])[0] is ranks
+    with pytest.raises(UsageError, match=r"pickle: got Communicator\(world: rank 0 of 1\)"):
+        pickle.dumps(ranks)
 
 
 def test_what_cannot_be_done_is_refused_before_anybody_waits() -> None:

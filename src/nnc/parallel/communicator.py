@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import checked
 from nnc.core.values.tensor import as_array
-from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError
+from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError, UsageError
 from nnc.parallel.places import mpi, rank_in
 
 Reduction: TypeAlias = Literal["sum", "mean", "max", "min"]
@@ -90,6 +90,16 @@ class Communicator:
 
     def __repr__(self) -> str:
         return f"Communicator({self.name}: rank {self.rank} of {self.size})"
+
+    def __copy__(self) -> Communicator:
+        return self  # copies would count messages apart, and wait for each other's
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Communicator:
+        return self
+
+    def __reduce__(self) -> str:
+        fix = "ask for nnc.parallel.world() there"
+        raise UsageError("pickle", got=repr(self), need="what another process can have", fix=fix)
 
     def split(self, color: int, name: str) -> Communicator:
         """The ranks that give the same `color`, in the order that they have here; every rank calls it."""

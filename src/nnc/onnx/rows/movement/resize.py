@@ -67,9 +67,10 @@ class Sampling:
                 return start * (size - 1) + places * (end - start) * (size - 1) / (target - 1)
             return np.array([0.5 * (start + end) * (size - 1)])
         if self.coordinates == "half_pixel_symmetric":
-            exact = factor * size
-            centre = size / 2
-            return centre * (1 - target / exact) + (places + half) / factor - half
+            offset = np.float32(size / 2) * (1 - np.float32(target) / (factor * np.float32(size)))
+            # onnxruntime adds in f64 and rounds once, in this mode alone: of 7 by 1.7 the sixth lies at 3.
+            exact = offset + (places.astype(np.float64) + 0.5) / np.float64(factor) - 0.5
+            return np.asarray(exact, np.float32)
         return (places + half) / factor - half
 
     def places(self, size: int, target: int, scale: float, start: float, end: float) -> Array:
