@@ -77,7 +77,16 @@ if TYPE_CHECKING:
     from nnc.core.values.dtype import U8 as u8
     from nnc.core.values.spec import spec
     from nnc.dynamic.debugging import debug
-    from nnc.dynamic.eager import lazy, memoized, no_grad, tensor, variable
+    from nnc.dynamic.eager import (
+        enable_grad,
+        inference_mode,
+        lazy,
+        memoized,
+        no_grad,
+        set_grad_enabled,
+        tensor,
+        variable,
+    )
     from nnc.dynamic.transforms.batched import vmap
     from nnc.dynamic.transforms.compilation import compile, jit
     from nnc.dynamic.transforms.control_flow import cond, scan, while_loop
@@ -118,8 +127,9 @@ _NUMERICS = (
     "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed",
     "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mod",
-    "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean",
-    "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray",
+    "moveaxis", "movedim", "mul", "multinomial", "multiply", "nan", "nan_to_num", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
+    "nanvar", "ndarray",
     "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer",
     "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval", "positive", "pow", "power",
     "prod", "promote_types", "ptp", "put_along_axis", "quantile", "rad2deg", "radians", "rand", "rand_like",
@@ -142,7 +152,10 @@ _LAYERS = (
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_NUMERICS, "nnc.numerics"),
-    **dict.fromkeys(("tensor", "variable", "no_grad", "lazy", "memoized"), "nnc.dynamic.eager"),
+    **dict.fromkeys(
+        ("tensor", "variable", "enable_grad", "inference_mode", "lazy", "memoized", "no_grad", "set_grad_enabled"),
+        "nnc.dynamic.eager",
+    ),
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.transforms.differentiation"),
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.transforms.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.transforms.randomness"),
@@ -222,6 +235,7 @@ __all__ = [
     "devices",
     "dropout",
     "dynamic",
+    "enable_grad",
     "errors",
     "export",
     "f16",
@@ -234,6 +248,7 @@ __all__ = [
     "i32",
     "i64",
     "i8",
+    "inference_mode",
     "iterate",
     "jacfwd",
     "jacobian",
@@ -256,6 +271,7 @@ __all__ = [
     "save",
     "scan",
     "seed",
+    "set_grad_enabled",
     "spec",
     "symbolic",
     "tensor",

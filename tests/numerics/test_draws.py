@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nnc
+from nnc.errors import ArgumentError
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,8 @@ def test_a_key_may_stand_first_and_gives_the_same_draw(name: str, arguments: tup
     first = draw(key, *arguments)
     assert first.shape == shape
     assert np.array_equal(first.numpy(), draw(*arguments, key=key).numpy())
+
+
+def test_shapes_that_are_none_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="shape: got an object; need a size"):
+        nnc.random.choice(10, object())  # type: ignore[arg-type]  # what is tested

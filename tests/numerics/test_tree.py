@@ -43,3 +43,10 @@ def test_other_containers_are_refused() -> None:
         nnc.tree.map(lambda a, b: a, {"a": 1, "b": 2}, {"a": 1, "c": 2})
     with pytest.raises(ArgumentError, match=r"tree.unflatten: got 1 leaves; need the 2 of the structure"):
         nnc.tree.unflatten(nnc.tree.structure([1, 2]), [1])
+
+
+def test_what_is_no_function_or_structure_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="map: got function=an object; need something to call"):
+        nnc.tree.map(object(), [1])  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(ArgumentError, match="unflatten: got shape=3; need a Structure"):
+        nnc.tree.unflatten(3, [1])  # type: ignore[arg-type]  # what is tested

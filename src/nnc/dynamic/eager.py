@@ -81,6 +81,41 @@ def no_grad() -> AbstractContextManager[None]:
     return default_graph().no_grad() if trace is None else trace.recording(False)
 
 
+def enable_grad() -> AbstractContextManager[None]:
+    """Inside, what is computed on the default graph is recorded, within `no_grad` too.
+
+    >>> w = nnc.variable([1.0, 2.0])
+    >>> with nnc.no_grad(), nnc.enable_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    True
+    """
+    trace = active_trace()
+    return default_graph().recorded() if trace is None else trace.recording(True)
+
+
+def set_grad_enabled(mode: bool) -> AbstractContextManager[None]:
+    """`enable_grad()` or `no_grad()`: training and validation by one loop.
+
+    >>> with nnc.set_grad_enabled(False):
+    ...     y = nnc.variable([1.0]) * 2
+    >>> y.requires_grad
+    False
+    """
+    return enable_grad() if mode else no_grad()
+
+
+def inference_mode(mode: bool = True) -> AbstractContextManager[None]:
+    """`no_grad()` under PyTorch's other name.
+
+    >>> with nnc.inference_mode():
+    ...     y = nnc.variable([1.0]) * 2
+    >>> y.requires_grad
+    False
+    """
+    return set_grad_enabled(not mode)
+
+
 @checked
 def lazy(most_commands: Count = COMMANDS, most_bytes: Count = NBYTES) -> AbstractContextManager[LazyReport]:
     """Inside, commands on the default graph wait, and run together when somebody looks at a value, or at the end.

@@ -17,6 +17,7 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import WatchedMemory
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import FLOAT_RULES, ArrayOperand
+from nnc.dynamic.arrays.promotion import ORDER
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
@@ -87,8 +88,10 @@ class Variable(ArrayOperand):
     A leaf or a constant is copied and pickled as one; what is unpickled is of the default graph.
     """
 
-    __slots__ = ("__weakref__", "_grad", "graph", "place", "root", "tensor")
+    __slots__ = ("__weakref__", "_grad", "_of", "graph", "place", "root", "tensor")
     _grad: ArrayOperand | None
+    # The leaf that `detach` and `data` gave this for: it holds what this is given. None for what was computed.
+    _of: Variable | None
 
     @frequent
     def __init__(self, graph: Recorder, tensor: Tensor, place: Place | None, root: Tensor | None = None) -> None:
@@ -228,9 +231,66 @@ class Variable(ArrayOperand):
         self.become(new)
         return self
 
+    def _settled(self, subject: str, new: Self) -> Self:
+        if type(new) is not type(self):
+            return super()._settled(subject, new)
+        if new.spec.shape != self.spec.shape:
+            raise ShapeError(subject, got=str(new.spec), need=f"{self.spec}, as it is", origin=caller_origin())
+        if ORDER[new.spec.dtype.kind] > ORDER[self.spec.dtype.kind]:
+            fix = f"x = x.astype(nnc.{new.spec.dtype})"
+            raise DTypeError(subject, got=str(new.spec), need=f"{self.spec}, as it is", fix=fix, origin=caller_origin())
+        new = new.astype(self.spec.dtype)
+        if self.graph.is_leaf(self):
+            if self.graph.recording:
+                got, fix = f"a leaf that gradients are asked for, {self.spec}", f"with nnc.no_grad(): w.{subject}(…)"
+                raise UsageError(subject, got=got, need="no_grad()", fix=fix, origin=caller_origin())
+            self.become(new)
+        elif self.is_view:
+            got, fix = f"a view, {self.spec}, whose array would not change", "x = x.at[index].add(y), x[index] = value"
+            raise UsageError(subject, got=got, need="a whole array", fix=fix, origin=caller_origin())
+        else:
+            self._assign(new)
+        return self
+
+    @property
+    def owner(self) -> Variable:
+        """What holds that which this is given: the leaf whose `data` this is, or itself."""
+        leaf = getattr(self, "_of", self)
+        return self if leaf is None else leaf
+
+    def _is_data(self) -> bool:
+        return self.owner is not self
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a part of another array, or all of it in another order or shape, over the same memory."""
+        return self.tensor is not self.root
+
+    @property
+    def data(self) -> Variable:
+        """The value without its gradient. What it is given in place, this variable holds from then on, as in PyTorch.
+
+        >>> w = nnc.variable([1.0, 2.0])
+        >>> w.data.mul_(2).tolist(), w.tolist(), w.requires_grad
+        ([2.0, 4.0], [2.0, 4.0], True)
+        """
+        return self if self.place is None else self.detach()
+
+    @data.setter
+    def data(self, new: Variable) -> None:
+        if new.spec != self.spec:
+            raise ShapeError("data", got=str(new.spec), need=str(self.spec), origin=caller_origin())
+        if self.graph.is_leaf(self):
+            self.become(new)
+        else:
+            self._assign(new.detach())
+
     def detach(self) -> Variable:
-        """The same memory as a constant: no gradient flows through it."""
-        return self.graph.detach(self)
+        """The same memory as a constant: no gradient flows through it. What that of a leaf is given, the leaf holds."""
+        constant = self.graph.detach(self)
+        if self.place is not None:
+            constant._of = self if self.graph.is_leaf(self) else None
+        return constant
 
     def twin(self) -> Self:
         """Another handle of the same value."""
@@ -245,6 +305,12 @@ class Variable(ArrayOperand):
             raise UsageError(
                 "x[index] = value", got=f"a variable, {self.spec}", need=need, fix="y = x.at[index].set(value)"
             )
+        leaf = getattr(self, "_of", self)
+        if leaf is None:
+            got, fix = f"what detach() or data gave of a computed value, {self.spec}", "y = x.detach().copy()"
+            raise UsageError("x[index] = value", got=got, need="a value of its own", fix=fix)
+        if leaf is not self:
+            leaf.become(new)
         self.place, self.tensor, self.root = new.place, new.tensor, new.root
         if self.place is not None:
             self.graph.hold(self)

@@ -41,7 +41,10 @@ Draw: TypeAlias = Callable[[np.random.Generator], NDArray[np.float64]]
 def _filled(tensor: Variable, draw: Draw) -> Variable:
     """The parameter with other values."""
     values = np.asarray(draw(generator_for(int(next_counter()), "init")), np.float32)
-    assign(tensor, eager.tensor(np.broadcast_to(values, tensor.shape).copy(), tensor.dtype, device=tensor.device))
+    filled = eager.tensor(np.broadcast_to(values, tensor.shape).copy(), tensor.dtype, device=tensor.device)
+    assign(tensor, filled)
+    if tensor.owner is not tensor:
+        assign(tensor.owner, filled)
     return tensor
 
 

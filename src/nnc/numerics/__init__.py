@@ -41,6 +41,7 @@ from nnc.numerics import fft, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
 from nnc.numerics.creation import *
 from nnc.numerics.cumulative import *
+from nnc.numerics.draws import multinomial
 from nnc.numerics.elementwise import *
 from nnc.numerics.generator import Generator
 from nnc.numerics.order import *
@@ -84,7 +85,8 @@ __all__ = [
     "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "lt", "manual_seed",
     "matmul", "matrix_transpose", "max", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mod",
-    "moveaxis", "movedim", "mul", "multiply", "nan", "nan_to_num", "nancumprod", "nancumsum", "nanmax", "nanmean",
+    "moveaxis", "movedim", "mul", "multinomial", "multiply", "nan", "nan_to_num", "nancumprod", "nancumsum",
+    "nanmax", "nanmean",
     "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray",
     "ndim", "ne", "neg", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer",
     "pad", "partition", "percentile", "permute", "permute_dims", "pi", "polyval", "positive", "pow", "power",

@@ -12,6 +12,7 @@ from numbers import Number
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.arguments import shown
 from nnc.array_api.creation import asarray
 from nnc.array_api.data_types import lifted, numpy_work
 from nnc.core.values.device import Device
@@ -22,7 +23,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import beside_number, promoted
 from nnc.dynamic.state import parameter_over
 from nnc.dynamic.variable import Variable
-from nnc.errors import AttributeValueError, DTypeError, UsageError
+from nnc.errors import ArgumentError, AttributeValueError, DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import cast
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.operand import Operand
@@ -112,4 +113,9 @@ def chosen_dtype(dtype: AnyDType | None, otherwise: DType) -> DType:
 
 def sizes_of(shape: Sizes) -> tuple[int, ...]:
     """A shape, also of one size."""
-    return check_shape((shape,) if isinstance(shape, int | np.integer) else tuple(shape))
+    if isinstance(shape, int | np.integer):
+        return check_shape((int(shape),))
+    try:
+        return check_shape(tuple(shape))
+    except TypeError:
+        raise ArgumentError("shape", got=shown(shape), need="a size, or a sequence of sizes") from None

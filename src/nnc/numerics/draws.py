@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from nnc import ops
+from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, F64, I64, AnyDType, dtype_of
 from nnc.core.values.spec import TensorSpec
@@ -25,7 +26,8 @@ from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.transforms import randomness
 from nnc.dynamic.transforms.randomness import SEEDS, dropout, seed
-from nnc.errors import ArityError, AttributeValueError, ShapeError
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from nnc.numerics.comparison import finfo
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, asked, pair, place_of, sizes_of
 
@@ -337,6 +339,7 @@ def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array
     chances = continuous(as_array(p))
     if chances.shape != (count,):
         raise ShapeError("choice", got=f"p {chances.spec} for {count}", need="a probability for each")
+    _weighing("choice", chances, 1 if replace else many)
     if replace:
         sums = chances.cumsum(0)
         result = ops.searchsorted(sums, uniform((many,), dtype=chances.dtype, key=key) * sums[count - 1], right=True)
@@ -381,6 +384,36 @@ def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, ke
     sizes = () if shape is None else sizes_of(shape)
     noise = gumbel((*sizes, *array.shape), array.dtype, key)
     return (noise + array).argmax(len(sizes) + place)
+
+
+def _weighing(subject: str, weights: Array, least: int) -> Array:
+    """Weights of rows; those that are known now are checked, and so many places of a row have one above 0."""
+    if isinstance(weights, Variable):
+        values = np.asarray(weights.cpu().numpy(), np.float64)
+        if not (np.isfinite(values).all() and (values >= 0).all() and ((values > 0).sum(-1) >= least).all()):
+            need = f"finite weights ≥ 0, and in each row {least} above 0"
+            raise AttributeValueError(subject, got=f"others, {weights.spec}", need=need)
+    return weights
+
+
+@checked
+def multinomial(input: AnyArray, num_samples: Count, replacement: bool = False, key: Array | None = None) -> Array:
+    """Places of input[…, n], drawn with probabilities as these numbers, [… , num_samples].
+
+    >>> nnc.multinomial([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]], 1).tolist()
+    [[1], [2]]
+    """
+    weights = continuous(as_array(input))
+    if weights.dtype.kind == "complex":
+        raise DTypeError("multinomial", got=str(weights.spec), need="real numbers")
+    if weights.ndim not in (1, 2) or (not replacement and num_samples > weights.shape[-1]):
+        got, need = f"{num_samples} of {weights.spec}", "[n] or [rows, n], and no more than n without replacement"
+        raise ShapeError("multinomial", got=got, need=need)
+    logits = ops.log(_weighing("multinomial", weights, 1 if replacement else num_samples))
+    if replacement:
+        drawn = categorical(logits, shape=(num_samples,), key=key)
+        return drawn if weights.ndim == 1 else drawn.T
+    return ops.top_k(logits + gumbel(weights.shape, weights.dtype, key), num_samples)[1].astype(I64)
 
 
 @key_first

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nnc.arguments import checked
 from nnc.dynamic import tree
 from nnc.dynamic.tree import Structure, Tree
 from nnc.errors import ArgumentError
@@ -17,6 +18,7 @@ from nnc.errors import ArgumentError
 __all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
 
 
+@checked
 def map(function: Callable[..., Any], value: Tree, *others: Tree) -> Tree:
     """The same containers with the function of each leaf, and of those at its place in the others.
 
@@ -56,6 +58,7 @@ def structure(value: Tree) -> Structure:
     return tree.flatten(value)[1]
 
 
+@checked
 def unflatten(shape: Structure, leaves: Sequence[Any]) -> Tree:
     """The containers again, with these leaves."""
     count = sum(1 for _ in shape.paths())

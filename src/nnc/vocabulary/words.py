@@ -15,6 +15,7 @@ from nnc.errors import ArgumentError
 WORDS: Mapping[str, tuple[str, ...]] = {
     "axis": ("dim",),
     "dim": ("axis", "axes", "dimension"),
+    "diagonal": ("k", "offset"),
     "dims": ("axis", "axes", "shape"),
     "dim0": ("axis1",),
     "dim1": ("axis2",),
@@ -78,6 +79,8 @@ ARGUMENTS: Mapping[str, str] = {
     "preferred_element_type": "x.astype(dtype) before",
     "Model.inputs": "a, b = nn.Input((4,)), nn.Input((3,)); nn.Model(nn.Functional((a, b), output))",
     "Input.name": "leave it out",
+    "Linear.key": "leave it out: nnc.seed(0) before",
+    "rngs": "leave it out: nnc.seed(0) before",
     "DataLoader.multiprocessing_context": "leave it out: examples are made where they are asked for",
     "DataLoader.in_order": "leave it out: batches come in order",
     "DataLoader.pin_memory_device": "leave it out: the CPU reads memory where it is",

@@ -9,7 +9,7 @@ import pytest
 import nnc
 from nnc import nn, ops
 from nnc.core.values.tensor import Tensor
-from nnc.errors import FormatError, UsageError
+from nnc.errors import DeviceError, FormatError, UsageError
 from nnc.symbolic import SymbolicGraph, compile
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -77,3 +77,11 @@ def test_values_may_come_before_the_path(tmp_path: Path) -> None:
     path = tmp_path / "values.safetensors"
     nnc.save({"a": ARRAY}, path)
     np.testing.assert_array_equal(nnc.load(path)["a"], ARRAY)
+
+
+def test_files_are_read_as_pytorch_reads_them(tmp_path: Path) -> None:
+    nnc.save({"x": nnc.arange(3)}, tmp_path / "x.pt")
+    stored = nnc.load(tmp_path / "x.pt", map_location="cpu", weights_only=True)
+    assert stored["x"].tolist() == [0, 1, 2]
+    with pytest.raises(DeviceError, match="nowhere"):
+        nnc.load(tmp_path / "x.pt", map_location="nowhere")

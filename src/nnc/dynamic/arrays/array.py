@@ -29,6 +29,7 @@ from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.element_count import ElementCount
+from nnc.dynamic.arrays.in_place_methods import InPlaceMethods
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located, located_operator
 from nnc.dynamic.arrays.nameless import WITHOUT_A_NAME, is_statement
@@ -84,7 +85,7 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
 
 
 @explained
-class ArrayOperand(PyTorchMethods, Answering):
+class ArrayOperand(PyTorchMethods, InPlaceMethods, Answering):
     """An operand that behaves as an array."""
 
     __slots__ = ()
@@ -273,11 +274,15 @@ class ArrayOperand(PyTorchMethods, Answering):
         Gradients flow through both. UsageError for a variable that gradients can be asked for, and for `x[0][1] = v`,
         which would change what `x[0]` gives and not x.
         """
-        if sys.getrefcount(self) == WITHOUT_A_NAME and is_statement():
+        if sys.getrefcount(self) == WITHOUT_A_NAME and is_statement() and not self._is_data():
             got = "a value that nobody holds, such as x[0] in x[0][1] = value"
             fix = "x[0, 1] = value; of a module's buffer self.x = self.x.at[index].set(value)"
             raise UsageError("x[index] = value", got=got, need="a name", fix=fix, origin=caller_origin())
         self._assign(self.at[index].set(value))
+
+    def _is_data(self) -> bool:
+        """Whether another value holds what this is given."""
+        return False
 
     @property
     def at(self) -> At[Self]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import overload
 
 from nnc.arguments import explained, shown
+from nnc.core.values.device import AnyDevice
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -66,7 +67,9 @@ def save(path: Path | str | Tree, values: Model | LayerState | Tree) -> None:
 
 
 @overload
-def load(path: Path | str, *, mapped: bool = ...) -> Stored: ...
+def load(
+    path: Path | str, *, mapped: bool = ..., map_location: AnyDevice | None = ..., weights_only: bool = ...
+) -> Stored: ...
 @overload
 def load(path: Path | str, model: LayerState, *, strict: bool = ...) -> LayerState: ...
 @overload
@@ -79,6 +82,8 @@ def load(
     strict: bool = True,
     rename: Mapping[str, str] | None = None,
     mapped: bool = False,
+    map_location: AnyDevice | None = None,
+    weights_only: bool = True,
 ) -> Stored | Model | LayerState:
     """The tensors of a file by path; or the model or layer, with its tensors set to those of the file.
 
@@ -87,6 +92,7 @@ def load(
     when they are touched. Nobody may change the file meanwhile; where it was shortened, a use is a FormatError.
 
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
+    `map_location` is the device of what is read; nothing but tensors is ever read, so `weights_only` changes nothing.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
 
     >>> nnc.save("x.safetensors", {"x": nnc.arange(3)})
@@ -96,7 +102,7 @@ def load(
     """
     tensors = stored_tensors(path, mapped=mapped or model is not None)
     if model is None:
-        return Stored((name, tensor(entry, share=True)) for name, entry in tensors.items())
+        return Stored((name, tensor(entry, share=True, device=map_location)) for name, entry in tensors.items())
     if isinstance(model, LayerState):
         model.load_state_dict({name: entry.numpy() for name, entry in tensors.items()}, strict=strict)
         return model
