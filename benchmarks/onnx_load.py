@@ -3,7 +3,8 @@
     python benchmarks/onnx_load.py [--matrices 8] [--size 2896]
 
 `loaded` is after `load` and `memory`, `ran` after a first run, or a sum over all weights. `anonymous` memory is what no
-file is behind. `onnx` has weights beside the file, `inline` in it; `tensors` are a safetensors file, read or `mapped`.
+file is behind. `onnx` has weights beside the file, read or mapped (`onnx mapped`), `inline` in it; `tensors` are a
+safetensors file, read or `mapped`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ def write(folder: Path, matrices: int, size: int) -> int:
     return sum(array.nbytes for array in arrays)
 
 
-def measure_model(path: str, size: int, answers: Connection) -> None:
+def measure_model(path: str, size: int, mapped: bool, answers: Connection) -> None:
     before = standing()
-    model = load(path)
+    model = load(path, mapped=mapped)
     model.memory(n=1)
     loaded = standing()
     model.run({"x": np.ones((1, size), np.float32)})
@@ -86,9 +87,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         weights = write(folder, arguments.matrices, arguments.size)
-        rows: dict[str, tuple[Callable[..., None], object, object]] = {
-            "onnx": (measure_model, str(folder / "model.onnx"), arguments.size),
-            "inline": (measure_model, str(folder / "inline.onnx"), arguments.size),
+        rows: dict[str, tuple[Callable[..., None], *tuple[object, ...]]] = {
+            "onnx": (measure_model, str(folder / "model.onnx"), arguments.size, False),
+            "onnx mapped": (measure_model, str(folder / "model.onnx"), arguments.size, True),
+            "inline": (measure_model, str(folder / "inline.onnx"), arguments.size, False),
             "tensors": (measure_tensors, str(folder / "tensors.safetensors"), False),
             "mapped": (measure_tensors, str(folder / "tensors.safetensors"), True),
         }

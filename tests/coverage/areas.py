@@ -34,8 +34,9 @@ AREAS: Mapping[str, Area] = {
          "concrete/test_autotune.py"),
     ),
     "checks of files": Area(
-        ("core/values/serialize.py", "core/values/exchange.py", "onnx/file.py", "symbolic/serialize.py",
-         "planning/read.py", "nn/files/checkpoint.py", "nn/files/files.py"),
+        ("core/values/serialize.py", "core/values/exchange.py", "onnx/file.py", "onnx/stored/external.py",
+         "onnx/stored/message.py", "symbolic/serialize.py", "planning/read.py", "nn/files/checkpoint.py",
+         "nn/files/files.py"),
         ("core/values/test_serialize.py", "core/values/test_exchange.py", "onnx/test_file.py",
          "symbolic/test_serialize.py", "planning/test_read.py", "nn/files/test_checkpoint.py", "nn/files/test_files.py",
          "nn/test_partial_load.py", "nn/files/test_pretrained.py", "fuzz/files"),

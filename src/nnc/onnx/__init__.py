@@ -1,6 +1,7 @@
 """ONNX: files of the field's exchange format as symbolic graphs of ours. Needs the extra `onnx`.
 
-file.py       a file, bytes or a ModelProto, read and bounded; external data too
+file.py       a file, bytes or a ModelProto, read and bounded
+stored/       where elements are: apart from the message, or in files beside it
 node.py       nodes and what a row of the table is given
 importer.py   a graph of the file as a symbolic graph, for fixed sizes; what only computes shapes is folded
 rows/         one row per operator, in a file per family

@@ -52,7 +52,8 @@ class GraphDraft:
     """A graph with what it is bound to. What `before` computes and what is `early` are the same in each run.
 
     `names` are those of bound elements that somebody has asked for, but for those of the `own`, which are of these
-    sizes alone. All that it is bound to takes `nbytes`. Whoever holds the `importer` has the elements of the file as
+    sizes alone. All that it is bound to takes `nbytes`, of which
+    `own_nbytes` lie where the file was read to. Whoever holds the `importer` has the elements of the file as
     arrays. A draft of a template knows more of its kernels where it is `sized`. Results of
     `before` have the names `work`, as far as somebody has asked.
     """
@@ -69,6 +70,7 @@ class GraphDraft:
     own: frozenset[TensorKey]
     importer: OnnxImporter | None
     nbytes: int
+    own_nbytes: int
     orders: KnownOrders = field(default_factory=KnownOrders)
     sized: SizedClaims | None = None
     work: dict[TensorKey, str] = field(default_factory=dict)
@@ -92,7 +94,10 @@ class GraphDraft:
         early = tuple(bound) if is_early else ()
         file, graph = importer.file, importer.graph
         nbytes = sum(array.nbytes for array in bound.values())
-        return cls(file, graph, inputs, outputs, wanted, before, early, sources, {}, frozenset(), importer, nbytes)
+        own = sum(
+            bound[symbol].nbytes for symbol, each in messages.items() if id(each) in file.contents and symbol in bound
+        )
+        return cls(file, graph, inputs, outputs, wanted, before, early, sources, {}, frozenset(), importer, nbytes, own)
 
     def array(self, key: TensorKey) -> Array:
         """The elements of a bound symbol."""
@@ -115,7 +120,8 @@ class GraphDraft:
     def _tensor(self, key: TensorKey) -> Tensor:
         tensor = None if key in self.own else self._tensors.get(key)
         if tensor is None:
-            tensor = Tensor.from_numpy(self.array(key))
+            bound = self.bound[key]
+            tensor = Tensor.from_numpy(bound) if isinstance(bound, np.ndarray) else self.file.tensor(bound)
             if key not in self.own:
                 self._tensors[key] = tensor
         return tensor

@@ -1,17 +1,13 @@
-"""ONNX files: read and bounded before anything is built, tensors kept outside of the file among them.
-
-Nothing outside the folder of the file is opened: a location is relative, has no `..`, and no link on its way. What is
-opened later has to be as it was when the model was read.
-"""
+"""ONNX files: read and bounded before anything is built. Where elements of tensors are: `nnc.onnx.stored`."""
 
 from __future__ import annotations
 
-import hashlib
+import math
 import os
-import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -23,18 +19,20 @@ import onnx
 from nnc.addresses import check_addresses
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import fill, opened, read_file
+from nnc.core.precautions.reading import fill, opened
 from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS
-from nnc.errors import DTypeError, FormatError
+from nnc.core.values.tensor import Tensor
+from nnc.errors import DTypeError, FormatError, UsageError
+from nnc.onnx.stored.external import ExternalFiles
+from nnc.onnx.stored.message import DividedMessage, divided
 from nnc.onnx.weights import SharedWeights
 
 Array = NDArray[Any]
 
 # The element types of NumPy that are ours too.
 TWINS = {dtype.numpy for dtype in DTYPES}
-MOST_BYTES = 1 << 40
 # More is no message of protobuf.
 MOST_MESSAGE_BYTES = 1 << 31
 # Nodes that a file need not write out, those of functions and of loops that are unrolled, and one more for so many
@@ -43,6 +41,7 @@ MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
 OLDEST_OPSET = 7
 # What ONNX's library takes when it is first asked for operators: it ends the process where it gets no memory.
 LIBRARY_BYTES = 16_000_000
+NO_FILES = ExternalFiles()
 # The key of external data as a message has it.
 MARKS = (b"\n\x08location",)
 # What some exporters write for a size that is open.
@@ -61,48 +60,34 @@ class GraphPart:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """Which file it is, its bytes, and when it was last written, in nanoseconds."""
-
-    device: int
-    number: int
-    nbytes: int
-    written: int
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> FileState:
-        """As the system tells it."""
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-EMPTY: Mapping[Path, FileState] = {}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxFile:
     """A model: its graph, the version of each operator set, its own functions, the folder of external data.
 
     `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share. The
-    `digest` stands for all of its content; it is empty where that is not known, or draws numbers. `beside` says how the
-    files of external data were.
+    `digest` stands for all of its content; it is empty where that is not known, or draws numbers. The `contents` of
+    large initializers are not in their messages, but here, by identity: `array` has them, `message` is whole again.
     """
 
     graph: onnx.GraphProto
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
-    folder: Path | None = None
+    files: ExternalFiles = NO_FILES
     ir: int = onnx.IR_VERSION
     nbytes: int = 0
     weights: SharedWeights = field(default_factory=SharedWeights)
     digest: str = ""
-    beside: Mapping[Path, FileState] = field(default_factory=dict)
+    contents: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
         imports = [onnx.helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         functions = list(self.functions.values())
-        return onnx.helper.make_model(self.graph, opset_imports=imports, functions=functions, ir_version=self.ir)
+        model = onnx.helper.make_model(self.graph, opset_imports=imports, functions=functions, ir_version=self.ir)
+        for tensor, copy in zip(self.graph.initializer, model.graph.initializer, strict=True):
+            if (content := self.contents.get(id(tensor))) is not None:
+                copy.raw_data = content.tobytes()
+        return model
 
     def itemsize(self, tensor: onnx.TensorProto) -> int:
         """Bytes of an element as NumPy has it; 0 for text and types that are none."""
@@ -114,38 +99,79 @@ class OnnxFile:
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
+        if (file := self.files.map_of(tensor)) is not None:
+            file.check()
         held = self.weights.array(tensor)
-        return self.weights.keep(tensor, array_of(tensor, self.folder, self.beside)) if held is None else held
+        if held is not None:
+            return held
+        return self.weights.keep(tensor, array_of(tensor, self.files, self.contents.get(id(tensor))))
+
+    def tensor(self, tensor: onnx.TensorProto) -> Tensor:
+        """A tensor of the file over the memory in which its elements are; one that is mapped is looked after."""
+        made = Tensor.from_numpy(self.array(tensor))
+        made.storage.file = self.files.map_of(tensor)
+        return made
+
+    def own_bytes(self, tensors: Iterable[Tensor]) -> int:
+        """Bytes of those tensors that lie where the file was read to, which are in `nbytes` too."""
+        own = {int(content.ctypes.data) for content in self.contents.values()}
+        return sum(tensor.spec.nbytes for tensor in tensors if tensor.storage.address in own)
 
 
 @checked
-def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> OnnxFile:
-    """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model."""
+def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, mapped: bool = False) -> OnnxFile:
+    """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model.
+
+    External data is `mapped` when asked, as `load` has it.
+    """
     check_addresses("reading an ONNX model", LIBRARY_BYTES)
-    folder, nbytes, digest = None, 0, ""
+    if isinstance(source, onnx.ModelProto | bytes) and mapped:
+        got = "mapped=True without a path"
+        raise UsageError("onnx", got=got, need="a file with external data beside it", fix="load a path")
     if isinstance(source, onnx.ModelProto):
-        model = source
-    else:
-        data = source
-        if not isinstance(data, bytes):
-            folder = Path(data).absolute().parent
-            data = bytes(read_file(os.fspath(data), "an ONNX model", MOST_MESSAGE_BYTES))
-        model, nbytes, digest = onnx.ModelProto(), len(data), _digest(data)
-        try:
-            model.ParseFromString(data)
-        except (DecodeError, ValueError, UnicodeDecodeError):
-            raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
-    return replace(_checked(model, folder, nbytes), digest=digest)
+        return _checked(source, 0)
+    if isinstance(source, bytes):
+        return _parsed(divided(partial(_slice, source), partial(_copy, source), len(source)), len(source), None, False)
+    folder, need = Path(source).absolute().parent, "an ONNX model"
+    with opened(os.fspath(source), need) as (handle, size):
+        if size > MOST_MESSAGE_BYTES:
+            raise FormatError(str(source), got=f"{size:,} bytes", need=f"{need} of at most {MOST_MESSAGE_BYTES:,}")
+        place = Path(source)
+        message = divided(partial(_part, place, handle), partial(fill, place, handle), size)
+    return _parsed(message, size, folder, mapped)
 
 
-def _digest(data: bytes) -> str:
-    """sha256 of a file; empty where other files belong to it, where it draws numbers, and where nothing is kept."""
-    if SETTINGS.cache_folder is None or any(mark in data for mark in MARKS):
-        return ""
-    return hashlib.sha256(data).hexdigest()
+def _slice(data: bytes, offset: int, nbytes: int) -> bytes:
+    return data[offset : offset + nbytes]
 
 
-def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFile:
+def _copy(data: bytes, target: memoryview, offset: int) -> None:
+    target[:] = memoryview(data)[offset : offset + len(target)]
+
+
+def _part(path: Path, handle: int, offset: int, nbytes: int) -> bytes:
+    content = bytearray(nbytes)
+    fill(path, handle, memoryview(content), offset)
+    return bytes(content)
+
+
+def _parsed(message: DividedMessage, nbytes: int, folder: Path | None, mapped: bool) -> OnnxFile:
+    """A file of what was read."""
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(message.rest)
+    except (DecodeError, ValueError, UnicodeDecodeError):
+        raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
+    file = _checked(model, nbytes)
+    files = ExternalFiles.named_by(model.graph.initializer, folder, is_mapped=mapped)
+    initializers = [*file.weights.messages]
+    contents = {initializers[number]: content for number, content in message.elements.items()}
+    # Of a file to which others belong nothing is kept, as its digest does not stand for these.
+    is_known = SETTINGS.cache_folder is not None and not any(mark in message.rest for mark in MARKS)
+    return replace(file, files=files, contents=contents, digest=message.digest if is_known else "")
+
+
+def _checked(model: onnx.ModelProto, nbytes: int) -> OnnxFile:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise FormatError("onnx", got="a model without a graph", need="nodes and outputs")
     opsets = {_domain(each.domain): each.version for each in model.opset_import} or {"": 1}
@@ -167,23 +193,9 @@ def _checked(model: onnx.ModelProto, folder: Path | None, nbytes: int) -> OnnxFi
     functions = {(_domain(function.domain), function.name): function for function in model.functions}
     weights = SharedWeights({id(each): each for each in model.graph.initializer})
     version = model.ir_version or onnx.IR_VERSION
-    beside = _files_beside(model.graph, folder)
-    file = OnnxFile(model.graph, opsets, functions, folder, version, nbytes, weights=weights, beside=beside)
+    file = OnnxFile(model.graph, opsets, functions, ir=version, nbytes=nbytes, weights=weights)
     _check_size(file)
     return file
-
-
-def _files_beside(graph: onnx.GraphProto, folder: Path | None) -> dict[Path, FileState]:
-    """How the files are now that initializers name; those that are not there are told when they are read."""
-    states: dict[Path, FileState] = {}
-    if folder is None:
-        return states
-    outside = [each for each in graph.initializer if each.data_location == onnx.TensorProto.EXTERNAL]
-    for place in {entry.value for tensor in outside for entry in tensor.external_data if entry.key == "location"}:
-        with suppress(OSError, FormatError):
-            path = _inside("onnx", folder, place)
-            states[path] = FileState.of(path.lstat())
-    return states
 
 
 def _is_unchanged(graph: onnx.GraphProto, opset: int) -> bool:
@@ -256,14 +268,6 @@ class Schema(Protocol):
         """The body for this node."""
 
 
-def kind_name(number: int) -> str:
-    """What NumPy calls an element type of ONNX; `?` for one that there is not."""
-    try:
-        return str(onnx.helper.tensor_dtype_to_np_dtype(number))
-    except KeyError:
-        return "?"
-
-
 def schema_of(operator: str, opset: int, domain: str) -> Schema | None:
     """ONNX's description of an operator; None for one that it does not know."""
     if not 0 < opset < 1 << 31 or not (isinstance(operator, str) and isinstance(domain, str)):
@@ -297,8 +301,10 @@ def differing_axes(inputs: Mapping[str, onnx.ValueInfoProto], arrays: Mapping[st
     return None
 
 
-def array_of(tensor: onnx.TensorProto, folder: Path | None = None, beside: Mapping[Path, FileState] = EMPTY) -> Array:
-    """The elements of a tensor; FormatError where sizes and data do not agree, or a file is not as `beside` says."""
+def array_of(
+    tensor: onnx.TensorProto, files: ExternalFiles = NO_FILES, content: NDArray[np.uint8] | None = None
+) -> Array:
+    """The elements of a tensor, whose `content` may be apart; FormatError where sizes and data do not agree."""
     if not isinstance(cast(object, tensor), onnx.TensorProto):
         # An attribute may hold anything.
         raise FormatError("tensor", got=shown(tensor), need="a tensor")
@@ -306,60 +312,25 @@ def array_of(tensor: onnx.TensorProto, folder: Path | None = None, beside: Mappi
     if any(size < 0 for size in shape) or len(shape) > MAX_DIMENSIONS:
         raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)}", need="sizes ≥ 0, at most 8 of them")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, shape, folder, beside)
+        return files.elements(tensor, shape)
     try:
-        return np.asarray(onnx.numpy_helper.to_array(tensor))
+        if content is not None and (twin := _plain_type(tensor, content)) is not None:
+            return content.view(twin).reshape(shape)
+        return np.asarray(onnx.numpy_helper.to_array(tensor if content is None else whole(tensor, content)))
     except (ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise FormatError(f"tensor {tensor.name}", got=f"shape {list(shape)} and other data", need=str(error)) from None
 
 
-def _external(
-    tensor: onnx.TensorProto, shape: tuple[int, ...], folder: Path | None, beside: Mapping[Path, FileState]
-) -> Array:
-    """Bytes of another file of the folder, read into memory of their own."""
-    subject = f"tensor {tensor.name}"
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    if tensor.data_type not in onnx.TensorProto.DataType.values() or kind_name(tensor.data_type) in ("?", "object"):
-        raise FormatError(subject, got=f"element type {tensor.data_type}", need="one whose elements are all of a size")
+def _plain_type(tensor: onnx.TensorProto, content: NDArray[np.uint8]) -> np.dtype[Any] | None:
+    """The type of elements that lie in memory as in the file; None where ONNX's library shall read them."""
     twin = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    try:
-        offset, count = int(entries.get("offset", "0")), int(np.prod(shape, dtype=object))
-        length = int(entries.get("length", str(count * twin.itemsize)))
-    except ValueError:
-        raise FormatError(subject, got="an offset or length that is no number", need="bytes") from None
-    if offset < 0 or length != count * twin.itemsize or length > MOST_BYTES:
-        raise FormatError(subject, got=f"{length} bytes for {list(shape)}", need=f"{count * twin.itemsize} bytes")
-    if folder is None:
-        raise FormatError(subject, got="external data of a model without a folder", need="a file", fix="load a path")
-    path = _inside(subject, folder, entries.get("location", ""))
-    with opened(path) as (handle, size):
-        status = os.fstat(handle)
-        if status.st_nlink != 1:
-            raise FormatError(subject, got=f"{path.name}, a file of several names", need="a file of the model alone")
-        if beside.get(path, state := FileState.of(status)) != state:
-            got = f"{path.name}, which has changed since the model was read"
-            raise FormatError(subject, got=got, need="the file as it was", fix="load the model again")
-        if size < offset + length:
-            raise FormatError(subject, got=f"{path.name} of {size} bytes", need=f"{offset + length} bytes")
-        elements = np.empty(shape, twin)
-        fill(path, handle, memoryview(elements.reshape(-1).view(np.uint8).data), offset)
-    return elements
+    is_whole = twin in TWINS and content.nbytes == math.prod(tensor.dims) * twin.itemsize
+    return twin if is_whole and sys.byteorder == "little" else None
 
 
-def _inside(subject: str, folder: Path, location: str) -> Path:
-    """A regular file inside the folder, reached without links."""
-    parts = Path(location).parts
-    if not parts or Path(location).is_absolute() or ".." in parts or "\0" in location or "\\" in location:
-        raise FormatError(subject, got=f"location {location!r}", need="a path inside the folder of the model")
-    path = folder
-    for part in parts:
-        path = path / part
-        try:
-            mode = os.lstat(path).st_mode
-        except OSError as error:
-            raise FormatError(subject, got=f"location {location!r}: {error.strerror}", need="a file") from None
-        if stat.S_ISLNK(mode):
-            raise FormatError(subject, got=f"location {location!r} through a link", need="a file that is no link")
-    if not stat.S_ISREG(mode):
-        raise FormatError(subject, got=f"location {location!r}", need="a regular file")
-    return path
+def whole(tensor: onnx.TensorProto, content: NDArray[np.uint8]) -> onnx.TensorProto:
+    """A copy of a tensor with its content."""
+    message = onnx.TensorProto()
+    message.CopyFrom(tensor)
+    message.raw_data = content.tobytes()
+    return message

@@ -50,7 +50,8 @@ class KeptSources:
 class KeptProgram:
     """A program from the disk: the inputs that it reads in order, and each output by its number or as a constant.
 
-    `nbytes` and `making` are those of the program that was kept, and `held` the bytes that it was bound to.
+    `nbytes` and `making` are those of the program that was kept, and `held` the bytes that it was bound to, of which
+    `inside` lie where the file was read to.
     """
 
     program: RestoredProgram
@@ -59,6 +60,7 @@ class KeptProgram:
     nbytes: int
     making: int
     held: int
+    inside: int
 
     def memory(self) -> MemoryStatement:
         """The bytes of a run of this alone."""
@@ -122,12 +124,13 @@ class ProgramPlace:
         outputs = tuple(_output(row, len(stored.outputs)) for row in values["outputs"])
         if len(inputs) != len(stored.inputs):
             raise ValueError(f"{len(inputs)} names of {len(stored.inputs)} inputs")
-        return KeptProgram(program, inputs, outputs, *(int(values[name]) for name in ("nbytes", "making", "held")))
+        nbytes, making, held = (int(values[name]) for name in ("nbytes", "making", "held"))
+        return KeptProgram(program, inputs, outputs, nbytes, making, held, self.file.own_bytes(whole))
 
     def _bound(self, row: int | str | list[int], nbytes: int, pack: Tensor | None) -> Tensor | None:
         """A tensor of the file by its number; of what was made: a small one by its place in the pack, else by name."""
         if isinstance(row, int):
-            return Tensor.from_numpy(self.file.array(self.file.weights.initializer(row)))
+            return self.file.tensor(self.file.weights.initializer(row))
         if isinstance(row, str):
             return self._made(row, nbytes)
         (begin,) = row

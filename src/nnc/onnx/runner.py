@@ -29,7 +29,6 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
 from nnc.onnx.drafts import DraftTemplate, GraphDraft, KnownWishes, template_of
 from nnc.onnx.file import (
-    MOST_BYTES,
     TWINS,
     GraphPart,
     OnnxFile,
@@ -43,6 +42,7 @@ from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
 from nnc.ops.quantization.quantization import DEQUANTIZE
 from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, give_back_after
@@ -90,8 +90,8 @@ class OnnxProgram:
     """A graph for one signature: symbols of the inputs that it reads, and how to give each output.
 
     `nbytes` is about what its objects and the weights take that it has for itself, `making` what all of it took at the
-    most until it was made; it is bound to `held` bytes of the file. What comes `behind` its first runs is done
-    once each, the last one first.
+    most until it was made; it is bound to `held` bytes of the file, of which `inside` lie where the file was read to.
+    What comes `behind` its first runs is done once each, the last one first.
     """
 
     compiled: Compiled | None
@@ -101,6 +101,7 @@ class OnnxProgram:
     making: int = 0
     wanted: tuple[Symbol, ...] = ()
     held: int = 0
+    inside: int = 0
     behind: list[Callable[[OnnxProgram], None]] = field(default_factory=list)
 
     def memory(self) -> MemoryStatement:
@@ -267,6 +268,7 @@ class OnnxModel:
         # Programs of other stages stay beside the largest, with what they hand to each other.
         others = [entry.memory() for entry in programs if entry is not largest]
         running = statement.process + sum(other.bound + other.program + other.outputs for other in others)
+        running -= sum(entry.inside for entry in programs)
         beside = IMPORTER + self.file.nbytes + max(running, *(entry.making for entry in programs)) - statement.process
         return replace(statement, beside=beside)
 
@@ -455,8 +457,10 @@ class OnnxModel:
                 continue
             self._programs.put(key, program)
             give_back_after(program.making)
-            kept = [_resident(entry) for entry in self._programs.values()]
+            entries = [entry for entry in self._programs.values() if not isinstance(entry, OnnxStages)]
+            kept = [_resident(entry) for entry in entries]
             beside = 0 if self._depth else self.file.nbytes + IMPORTER
+            beside -= max((entry.inside for entry in entries), default=0)
             self._arena.fit(
                 self, (entry for entry in kept if entry is not None), name=self.file.graph.name, beside=beside
             )
@@ -606,7 +610,7 @@ class OnnxModel:
         own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
         if made:
             own, anew = self.file.weights.made(before, draft.tensors, draft.name, made, draft.work)
-            making += anew
+            making += anew - draft.own_nbytes
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
         draft.importer = None  # what is not read by now goes before code is made
@@ -622,9 +626,10 @@ class OnnxModel:
         compiled = compiled.in_arena_of(self._arena)
         _check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
+        inside = self.file.own_bytes(given.values()) if self.device.is_host else 0
         nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
         making += compiled.memory().making
-        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted, held)
+        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted, held, inside)
 
 
 @checked
@@ -636,6 +641,7 @@ def load(
     quantize: QuantizationMode | None = None,
     device: AnyDevice | None = None,
     arena: Arena | None = None,
+    mapped: bool = False,
 ) -> OnnxModel:
     """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
 
@@ -643,12 +649,16 @@ def load(
     Weights and programs are on the `device`, or where arrays are made (`nnc.device`): arrays go there, results come
     back. What its programs compute lies in the `arena`, where one is shared (`nnc.arena`).
 
+    External data is read at the first run, unless it is to be `mapped`: then pages of its files are read when they are
+    touched. Nobody may change these meanwhile; where one was shortened, a run is a FormatError. Weights that are folded
+    or laid in blocks are copies.
+
     >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
     >>> model = nnc.onnx.load("net.onnx")
     >>> model.run({"x": np.ones((5, 3), np.float32)})["y"].shape
     (5, 2)
     """
-    file = read(source)
+    file = read(source, mapped=mapped)
     check_supported(file)
     home = current_device() if device is None else present(device_of(device))
     return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
@@ -727,11 +737,9 @@ def _wait(program: OnnxProgram) -> None:
     """Behind the first run of a program that is kept behind the second."""
 
 
-def _resident(entry: AnyProgram) -> Resident | None:
+def _resident(entry: OnnxProgram | KeptProgram) -> Resident | None:
     """What has its values in the arena."""
-    if isinstance(entry, OnnxProgram):
-        return entry.compiled
-    return entry.program if isinstance(entry, KeptProgram) else None
+    return entry.compiled if isinstance(entry, OnnxProgram) else entry.program
 
 
 def _arena_of(program: OnnxProgram | KeptProgram) -> int:

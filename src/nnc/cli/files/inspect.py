@@ -65,4 +65,4 @@ def _type(info: Typed) -> str:
     dims = [
         str(entry.dim_value) if entry.HasField("dim_value") else entry.dim_param or "?" for entry in tensor.shape.dim
     ]
-    return f"{extra('nnc.onnx.file').kind_name(tensor.elem_type)}[{', '.join(dims)}]"
+    return f"{extra('nnc.onnx.stored.external').kind_name(tensor.elem_type)}[{', '.join(dims)}]"

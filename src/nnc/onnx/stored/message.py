@@ -1,0 +1,165 @@
+"""The bytes of an ONNX message with the elements of large tensors apart, so that they are there once.
+
+    ModelProto.graph = 7  →  GraphProto.initializer = 5  →  TensorProto.raw_data = 9
+
+A message that protobuf has parsed holds a copy of all its bytes, and gives elements as a further copy, off their
+alignment. Here elements go from the file straight into memory of their own, and protobuf parses what is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.classes import dataclass
+from nnc.core.values.storage import Storage
+
+Content: TypeAlias = NDArray[np.uint8]
+# So many bytes from an offset on, and an array filled from an offset on.
+Take: TypeAlias = Callable[[int, int], bytes]
+Fill: TypeAlias = Callable[[memoryview, int], None]
+
+GRAPH, INITIALIZER, RAW_DATA = 7, 5, 9
+VARINT, BYTES = 0, 2
+# Bytes of numbers of a fixed size, by their kind; groups, which ONNX has not, are none.
+FIXED = {1: 8, 5: 4}
+# Elements of fewer bytes stay in the message: a few more fields cost more time than they save memory.
+LARGE = 1 << 16
+# The longest tag and length that a field may begin with.
+MOST_FRONT = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """A field of a message: where it begins, where its length stands, and the bytes of its content."""
+
+    number: int
+    kind: int
+    start: int
+    length_at: int
+    content: int
+    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its content."""
+        return self.stop - self.content
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes `begin`..`end`, in whose place the rest has a `replacement`; `tensor` is whose elements they are."""
+
+    begin: int
+    end: int
+    replacement: bytes = b""
+    tensor: int = -1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DividedMessage:
+    """The bytes of the message that is left, the elements of initializers by their number, and sha256 of all bytes."""
+
+    rest: bytes
+    elements: Mapping[int, Content]
+    digest: str
+
+
+def divided(take: Take, fill: Fill, size: int) -> DividedMessage:
+    """A message of `size` bytes in two; bytes that are none stay together, for protobuf to say so."""
+    try:
+        cuts = _cuts(take, size)
+    except ValueError:
+        cuts = []
+    rest, elements, digest, position = list[bytes](), dict[int, Content](), hashlib.sha256(), 0
+    for cut in (*cuts, Cut(size, size)):
+        kept = take(position, cut.begin - position)
+        digest.update(kept)
+        rest += (kept, cut.replacement)
+        if cut.tensor < 0:
+            digest.update(take(cut.begin, cut.end - cut.begin))
+        else:
+            content = elements[cut.tensor] = Storage.allocate(cut.end - cut.begin, "file").bytes
+            fill(content.data, cut.begin)
+            digest.update(content.data)
+            content.flags.writeable = False
+        position = cut.end
+    return DividedMessage(b"".join(rest), elements, digest.hexdigest())
+
+
+def _cuts(take: Take, size: int) -> list[Cut]:
+    """Where the elements of large initializers are, and the lengths of what they lie in, in the order of the bytes.
+
+    ValueError where fields cannot be told.
+    """
+    graph = _only([entry for entry in _fields(take, 0, size) if entry.number == GRAPH])
+    if graph is None:
+        return []
+    cuts, saved = list[Cut](), 0
+    tensors = (entry for entry in _fields(take, graph.content, graph.stop) if entry.number == INITIALIZER)
+    for number, tensor in enumerate(tensors):
+        if tensor.kind != BYTES:
+            raise ValueError(f"an initializer of wire type {tensor.kind}")
+        raw = None
+        if tensor.nbytes > LARGE:
+            raw = _only([entry for entry in _fields(take, tensor.content, tensor.stop) if entry.number == RAW_DATA])
+        if raw is None or raw.nbytes <= LARGE:
+            continue
+        length = _varint(tensor.nbytes - (raw.stop - raw.start))
+        cuts += [
+            Cut(tensor.length_at, tensor.content, length),
+            Cut(raw.start, raw.content),
+            Cut(raw.content, raw.stop, tensor=number),
+        ]
+        saved += raw.stop - raw.start + tensor.content - tensor.length_at - len(length)
+    return [Cut(graph.length_at, graph.content, _varint(graph.nbytes - saved)), *cuts] if cuts else []
+
+
+def _only(fields: list[WireField]) -> WireField | None:
+    """The field, where it stands once, as bytes: protobuf joins what stands twice."""
+    return fields[0] if len(fields) == 1 and fields[0].kind == BYTES else None
+
+
+def _fields(take: Take, position: int, end: int) -> Iterator[WireField]:
+    """The fields of the message that lies there, whose contents are not looked at."""
+    while position < end:
+        front = take(position, min(MOST_FRONT, end - position))
+        tag, used = _number(front, 0)
+        number, kind = tag >> 3, tag & 7
+        length_at = content = position + used
+        if kind == BYTES:
+            length, behind = _number(front, used)
+            content = position + behind
+            stop = content + length
+        elif kind == VARINT:
+            stop = position + _number(front, used)[1]
+        elif kind in FIXED:
+            stop = content + FIXED[kind]
+        else:
+            raise ValueError(f"wire type {kind}")
+        if stop > end or number == 0:
+            raise ValueError(f"field {number} that ends at {stop} of {end}")
+        yield WireField(number, kind, position, length_at, content, stop)
+        position = stop
+
+
+def _number(front: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and where it ends; ValueError where it does not."""
+    value = 0
+    for shift, byte in enumerate(front[place : place + 10]):
+        value |= (byte & 127) << 7 * shift
+        if byte < 128:
+            return value, place + shift + 1
+    raise ValueError("a number that does not end")
+
+
+def _varint(value: int) -> bytes:
+    digits = bytearray()
+    while value > 127:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*digits, value])
