@@ -314,6 +314,9 @@ class Variable(ArrayOperand):
         self.place, self.tensor, self.root = new.place, new.tensor, new.root
         if self.place is not None:
             self.graph.hold(self)
+        else:
+            # Computed for this variable alone: what it is a part of has no other name.
+            self.root = self.tensor
 
     def numpy(self) -> NDArray[np.generic]:
         """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them.

@@ -19,6 +19,7 @@ from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, I64
 from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.dynamic.arrays.promotion import continuous
+from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, paired
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
 
@@ -59,6 +60,11 @@ def select(conditions: Sequence[AnyArray], choices: Sequence[AnyArray], default:
     return result
 
 
+@overload
+def sort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array: ...
+@overload
+def sort(x: AnyArray, *, dim: int, descending: bool = False) -> ValuesAndPlaces: ...
+@paired(lambda x, axis, keepdims, **options: as_array(x).sort(dim=axis, **options), otherwise=-1)
 def sort(x: AnyArray, axis: int | None = -1, *, descending: bool = False) -> Array:
     """The elements in order along the axis; all in a row when None.
 

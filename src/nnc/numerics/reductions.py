@@ -5,7 +5,7 @@ sum(x, axis=1), mean(x, (0, 1), keepdims=True), median(x), quantile(x, [0.1, 0.9
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, overload
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from nnc import ops
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, F64, I64, AnyDType
 from nnc.dynamic.arrays.promotion import continuous
+from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, extreme, paired
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of, real_numbers
+from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair, place_of, real_numbers
 from nnc.ops.movement.broadcast import normalize_axes
 
 __all__ = [
@@ -78,24 +79,34 @@ def std(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bo
     return as_array(x).std(axis, correction=correction, keepdims=keepdims)
 
 
-def max(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest element over the axes; nan wins.
+@overload
+def max(x: AnyArray, axis: Axes | Array = None, keepdims: bool = False) -> Array: ...
+@overload
+def max(x: AnyArray, *, dim: int, keepdim: bool = False) -> ValuesAndPlaces: ...
+@paired(lambda x, *rest: extreme(largest=True)(as_array(x), *rest))
+def max(x: AnyArray, axis: Axes | Array = None, keepdims: bool = False) -> Array:
+    """The largest element over the axes; nan wins. With `dim=`, PyTorch's word, elements and their places.
 
     >>> nnc.max([[1.0, 2.0], [3.0, 4.0]], axis=1)
     Variable(f32[2], constant)
     [2. 4.]
     """
-    return as_array(x).max(axis, keepdims=keepdims)
+    return ops.maximum(*pair(x, axis)) if isinstance(axis, Array) else as_array(x).max(axis, keepdims=keepdims)
 
 
-def min(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest element over the axes; nan wins.
+@overload
+def min(x: AnyArray, axis: Axes | Array = None, keepdims: bool = False) -> Array: ...
+@overload
+def min(x: AnyArray, *, dim: int, keepdim: bool = False) -> ValuesAndPlaces: ...
+@paired(lambda x, *rest: extreme(largest=False)(as_array(x), *rest))
+def min(x: AnyArray, axis: Axes | Array = None, keepdims: bool = False) -> Array:
+    """The smallest element over the axes; nan wins. With `dim=`, PyTorch's word, elements and their places.
 
     >>> nnc.min([3, 1, 2])
     Variable(i64[], constant)
     1
     """
-    return as_array(x).min(axis, keepdims=keepdims)
+    return ops.minimum(*pair(x, axis)) if isinstance(axis, Array) else as_array(x).min(axis, keepdims=keepdims)
 
 
 def ptp(x: AnyArray, axis: Axes = None, keepdims: bool = False) -> Array:

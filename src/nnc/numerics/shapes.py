@@ -261,13 +261,15 @@ def unstack(x: AnyArray, axis: int = 0) -> tuple[Array, ...]:
     return standard.unstack(as_array(x), axis=axis)
 
 
-def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[Array]:
-    """So many equal parts along the axis, or parts that begin at these places.
+def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0, *, dim: int | None = None) -> list[Array]:
+    """So many equal parts along the axis, or parts that begin at these places. With PyTorch's `dim=`: `x.split(size)`.
 
     >>> [part.tolist() for part in nnc.split([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
     """
     array = as_array(x)
+    if dim is not None:
+        return list(array.split(parts, dim))
     place = place_of("split", axis, array.ndim)
     if isinstance(parts, int) and (parts < 1 or array.shape[place] % parts):
         got = f"{array.spec} along axis {place} in {parts} parts"

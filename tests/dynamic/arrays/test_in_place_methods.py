@@ -83,6 +83,9 @@ def test_what_would_be_lost_is_refused() -> None:
     row = x.reshape(-1)
     with pytest.raises(UsageError, match="a view"):
         row.add_(1.0)
+    x[0, 0] = 2.0
+    assert x.sub_(1.0).tolist() == [[1.0, -1.0, -1.0], [-1.0] * 3]
+    x.zero_()
     w = nnc.variable([1.0, 2.0])
     doubled = w * 2
     with pytest.raises(UsageError, match="of a computed value"):

@@ -47,6 +47,11 @@ def caller_origin() -> str:
     return ""
 
 
+def is_of_package(path: str) -> bool:
+    """Whether a frame of this file is ours and not the user's."""
+    return not _NAMES[path]
+
+
 class _Names(dict[str, str]):
     """The name of each file without its folder; empty for those of the package."""
 

@@ -4,17 +4,17 @@
     x.reshape(2, -1), x.flatten(), x.transpose(1, 2), x.swapaxes(0, 1), x.squeeze(), x.expand_dims(0), x.T
     x.repeat(2); element by element: `nnc.dynamic.arrays.elementwise_methods`
 
-Where two projects differ in what a name means, NumPy's meaning counts, which JAX and MLX share: `x.max(1)` is an array,
-`x.std()` divides by n, `x.repeat(2)` repeats each element, `x.split` is `nnc.split`. `x.transpose(1, 2)` swaps two axes
-of more, as in PyTorch: NumPy refuses it. Integers and truth values are f32 where the result is continuous, and truth
-values are counted by `sum`.
+Where two projects differ in what a name means, NumPy's meaning counts, which JAX and MLX share: `x.max(1)` is an array
+(unpacked into two names it is PyTorch's pair: `nnc.dynamic.arrays.values_and_places`), `x.std()` divides by n and
+`x.repeat(2)` repeats each element. `x.transpose(1, 2)` swaps two axes of more, as in PyTorch: NumPy refuses it.
+Integers and truth values are f32 where the result is continuous, and truth values are counted by `sum`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Self
+from typing import Self, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from nnc.core.values.dtype import BOOL, I64, U64, AnyDType, dtype_of
 from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import continuous
+from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, extreme, paired
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise import pointwise
 from nnc.ops.indexing.order import cumsum, sort
@@ -83,18 +84,28 @@ class ArrayMethods(LiftingOperand):
         """The square root of `var`."""
         return derived.std(continuous(self), axis, correction=correction, keepdims=keepdims)
 
+    @overload
+    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self: ...
+    @overload
+    def max(self, *, dim: int, keepdim: bool = False) -> ValuesAndPlaces: ...
     @located
+    @paired(extreme(largest=True))
     def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The largest element over `axis` (all when None)."""
+        """The largest element over `axis` (all when None); `x.max(dim=1)` gives the elements and their places."""
         return (
             self.any(axis, keepdims=keepdims)
             if self._is_truth()
             else reduction.reduce_max(self, axis, keepdims=keepdims)
         )
 
+    @overload
+    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self: ...
+    @overload
+    def min(self, *, dim: int, keepdim: bool = False) -> ValuesAndPlaces: ...
     @located
+    @paired(extreme(largest=False))
     def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The smallest element over `axis` (all when None)."""
+        """The smallest element over `axis` (all when None); `x.min(dim=1)` gives the elements and their places."""
         return (
             self.all(axis, keepdims=keepdims)
             if self._is_truth()
@@ -152,7 +163,12 @@ class ArrayMethods(LiftingOperand):
         x = self._wide(dtype)
         return derived.cumprod(reshape(x, (-1,)), 0) if axis is None else derived.cumprod(x, axis)
 
+    @overload
+    def sort(self, axis: int | None = -1, *, descending: bool = False) -> Self: ...
+    @overload
+    def sort(self, *, dim: int, descending: bool = False) -> ValuesAndPlaces: ...
     @located
+    @paired(lambda x, axis, keepdims, descending=False: x._sorted(axis, descending), otherwise=-1)
     def sort(self, axis: int | None = -1, *, descending: bool = False) -> Self:
         """The elements in order along `axis`; all in a row when None. A new array: x stays as it is."""
         return self._sorted(axis, descending)[0]

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Self
 
 import numpy as np
 
-from nnc.arguments import explained
+from nnc.arguments import explained, shown
 from nnc.core.values.dtype import BOOL, AnyDType, dtype_of
 from nnc.core.values.spec import contiguous_strides
 from nnc.dynamic.arrays.element_type_methods import ElementTypeMethods
@@ -107,6 +107,30 @@ class PyTorchMethods(ElementTypeMethods):
         length = max(-(-size // chunks), 1)
         ends = pairwise((*range(0, size, length), size)) if size else [(0, 0)]
         return tuple(slice_axis(self, axis, start, end) for start, end in ends)
+
+    @located
+    def split(self, split_size: int | Iterable[int], dim: int = 0, *, axis: int | None = None) -> tuple[Self, ...]:
+        """Parts of one size along the axis, the last one of the rest, or parts of these sizes.
+
+        With `axis=`, MLX's word, so many equal parts, or parts that begin at these places, as `nnc.split`.
+
+        >>> [part.tolist() for part in nnc.arange(5).split(2)]
+        [[0, 1], [2, 3], [4]]
+        """
+        place = self._axis("split", dim if axis is None else axis)
+        size, lengths = self.shape[place], [split_size] if isinstance(split_size, int) else list(split_size)
+        if isinstance(split_size, int) and axis is not None:
+            lengths = [size // split_size] * split_size if split_size > 0 and not size % split_size else [-1]
+        elif isinstance(split_size, int):
+            full = range(split_size, size + 1, split_size) if split_size > 0 else ()
+            lengths = [split_size for _ in full] + ([size % split_size] if full and size % split_size else [])
+        elif axis is not None:
+            lengths = [end - start for start, end in pairwise((0, *lengths, size))]
+        if any(length < 0 for length in lengths) or sum(lengths) != size:
+            need = f"sizes that add up to {size}" if axis is None else f"parts that fit {size}"
+            raise ShapeError("split", got=f"{shown(split_size)} of {self.spec} along axis {place}", need=need)
+        ends = pairwise((0, *accumulate(lengths)))
+        return tuple(slice_axis(self, place, start, end) for start, end in ends)
 
     @located
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:
