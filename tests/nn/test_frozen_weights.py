@@ -87,7 +87,7 @@ def test_a_frozen_step_goes_to_other_weights_in_blocks() -> None:
         own = tensors[symbol.key]
         assert own is not None
         zeros[symbol] = own.clone()
-    moved = replace(step, compiled=step.compiled.rebind(zeros))
+    moved = replace(step, program=step.compiled.rebind(zeros))
     assert moved.run(x)[0].tobytes() == want.tobytes()
     for tensor in zeros.values():
         tensor.storage.bytes.fill(0)

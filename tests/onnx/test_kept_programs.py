@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.onnx.models import model, node
+from tests.program_folder import entries, folder
 
 import nnc
 import onnx
-from nnc.backends.llvm.run import records
 from nnc.backends.llvm.run.engine import engine
-from nnc.backends.llvm.run.records import sources_hash
 from nnc.core.precautions import disk_cache
 from nnc.core.precautions.disk_cache import MAGIC, DiskCache
 from nnc.core.settings import SETTINGS
@@ -34,29 +32,11 @@ from nnc.onnx.runner import OnnxModel, OnnxProgram, OnnxStages
 from nnc.symbolic import Compiled
 from nnc.symbolic.passes import constants as changed_module
 from nnc.symbolic.sharing import program_disk
-from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk, makers_digest
+from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk
 
+__all__ = ["folder"]
 RANDOM = np.random.default_rng(3)
-# Behind any file that a test writes, however long the tests before it took.
-LATER = time.time() + 86_400
 X = RANDOM.standard_normal((2, 3, 12, 12)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache folder of the test's own, of sources that are known although a checkout may be new."""
-    for cached in (sources_hash, makers_digest):
-        cached.cache_clear()
-    monkeypatch.setattr(records, "LOADED", LATER)
-    monkeypatch.setattr(program_disk, "LOADED", LATER)
-    monkeypatch.setattr(MODULES, "_held", {})
-    MODULES.remember()
-    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
-    if engine().jit.cache.folder is None:
-        monkeypatch.setattr(engine().jit, "cache", DiskCache(tmp_path))
-    yield tmp_path
-    for cached in (sources_hash, makers_digest):
-        cached.cache_clear()
 
 
 def small(scale: float = 1.0) -> bytes:
@@ -99,11 +79,6 @@ def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
         a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
         for a, b in zip(first.values(), second.values(), strict=True)
     )
-
-
-def entries(folder: Path, kind: str = "program") -> list[Path]:
-    place = folder / f"{kind}s"
-    return sorted(place.iterdir()) if place.exists() else []
 
 
 def test_a_file_that_was_run_before_is_neither_imported_nor_planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,23 +185,25 @@ def changed(change: Callable[[dict[str, Any]], object], folder: Path) -> None:
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
-    "an operand behind the arena": lambda v: v["program"]["steps"]["launches"][0]["operands"].__setitem__(
+    "an operand behind the arena": lambda v: v["program"]["parts"][0]["launches"][0]["operands"].__setitem__(
         0, [0, 1 << 40]
     ),
-    "an operand in front of it": lambda v: v["program"]["steps"]["launches"][0]["operands"].__setitem__(0, [0, -64]),
-    "memory that there is not": lambda v: v["program"]["steps"]["launches"][0]["reads"].__setitem__(0, [99, 0, 4]),
-    "a write behind its memory": lambda v: v["program"]["steps"]["launches"][-1]["writes"][0].__setitem__(2, 1 << 30),
-    "half a byte": lambda v: v["program"]["steps"]["launches"][0]["operands"].__setitem__(0, [0, 0.5]),
-    "a word that is none": lambda v: v["program"]["steps"]["kernels"][0].__setitem__("sizes", [1 << 70]),
-    "fewer phases": lambda v: v["program"]["steps"]["kernels"][0]["phases"].pop(),
-    "a kernel that there is not": lambda v: v["program"]["steps"]["launches"][0].__setitem__("kernel", 10_000),
+    "an operand in front of it": lambda v: v["program"]["parts"][0]["launches"][0]["operands"].__setitem__(0, [0, -64]),
+    "memory that there is not": lambda v: v["program"]["parts"][0]["launches"][0]["reads"].__setitem__(0, [99, 0, 4]),
+    "a write behind its memory": lambda v: v["program"]["parts"][0]["launches"][-1]["writes"][0].__setitem__(
+        2, 1 << 30
+    ),
+    "half a byte": lambda v: v["program"]["parts"][0]["launches"][0]["operands"].__setitem__(0, [0, 0.5]),
+    "a word that is none": lambda v: v["program"]["parts"][0]["kernels"][0].__setitem__("sizes", [1 << 70]),
+    "fewer phases": lambda v: v["program"]["parts"][0]["kernels"][0]["phases"].pop(),
+    "a kernel that there is not": lambda v: v["program"]["parts"][0]["launches"][0].__setitem__("kernel", 10_000),
     "an input behind the arena": lambda v: v["program"]["inputs"][0].__setitem__("offset", 1 << 40),
     "an output in front of it": lambda v: v["program"]["outputs"][0].__setitem__("offset", -4),
     "blocks in one place": lambda v: v["program"]["plan"].__setitem__(
         "offsets", [0] * len(v["program"]["plan"]["offsets"])
     ),
     "a smaller arena": lambda v: v["program"]["statement"].__setitem__("arena", 64),
-    "no steps": lambda v: v["program"].pop("steps"),
+    "no steps": lambda v: v["program"].pop("parts"),
     "no program": lambda v: v.__setitem__("program", None),
     "other weights": lambda v: v["bound"].reverse(),
     "a tensor that the file has not": lambda v: v["bound"].__setitem__(0, 1000),

@@ -73,11 +73,7 @@ def onnx_file(folder: Path) -> Callable[[], object]:
     from nnc import onnx  # noqa: PLC0415  # an extra
 
     onnx.save(network(), folder / "network.onnx")
-    kept, SETTINGS.cache_folder = SETTINGS.cache_folder, None  # the program is planned here
-    try:
-        model = onnx.load(folder / "network.onnx")
-    finally:
-        SETTINGS.cache_folder = kept
+    model = onnx.load(folder / "network.onnx")
     return lambda: model.run({"x": X})
 
 
@@ -94,7 +90,8 @@ def test_every_way_of_the_page_has_a_call() -> None:
 
 
 @pytest.mark.parametrize("title", CALLS)
-def test_a_call_goes_the_way_of_the_page(title: str, tmp_path: Path) -> None:
+def test_a_call_goes_the_way_of_the_page(title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SETTINGS, "cache_folder", None)  # its program is planned here
     call = CALLS[title](tmp_path)
     for _ in range(2):
         call()
@@ -102,8 +99,11 @@ def test_a_call_goes_the_way_of_the_page(title: str, tmp_path: Path) -> None:
     assert missing(WAYS[title], iter(passed(call))) == []
 
 
-def test_a_warm_batch_takes_few_calls() -> None:
+@pytest.mark.parametrize("planned", [True, False], ids=["planned", "perhaps from the disk"])
+def test_a_warm_batch_takes_few_calls(planned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """118 in 30 modules, and 416 for two batches of `fit`: a check that moves inward again shows here."""
+    if planned:
+        monkeypatch.setattr(SETTINGS, "cache_folder", None)
     model, labels = network(), np.zeros(16, np.int64)
     calls = {
         130: lambda: model.train_on_batch(X, labels[:8]),

@@ -32,8 +32,8 @@ DOORS = {
     "concrete": {"body", "control", "graph", "multiview", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "compiler.shared_arena", "compiler.stored_programs",
-        "control", "forward", "gradient", "ir", "records", "minimization", "passes", "quantization_report", "scopes",
-        "sharing.*", "stages", "text.tables",
+        "control", "forward", "gradient", "ir", "kept.*", "records", "minimization", "passes", "quantization_report",
+        "scopes", "sharing.*", "stages", "text.tables",
     },
     "dynamic": {
         "arrays.*", "eager", "graph", "replay", "state", "traced", "transforms", "transforms.*", "tree", "variable",

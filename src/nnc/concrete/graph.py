@@ -38,7 +38,7 @@ from nnc.concrete.multiview import Carry, Multiview, MultiviewKind, Place
 from nnc.concrete.pending import PendingRuns
 from nnc.concrete.prepare import make_body_schedule, workspace_spec
 from nnc.concrete.report import Served, report
-from nnc.concrete.run import Context, Fixed
+from nnc.concrete.run import Action, Context, Fixed, fixed_parts, never
 from nnc.concrete.tape import Node, Tape, TapeAccess
 from nnc.concrete.text import dump, to_dot
 from nnc.core.precautions.origin import caller_origin
@@ -317,12 +317,9 @@ class ConcreteGraph(Uncopied):
             self._runs.run(self.body, keys, prepared.plan, context)
         return None
 
-    def fixed_steps(self) -> tuple[Fixed, ...] | None:
-        """The programs of a run of everything; None where it is more than programs on fixed tensors, in order."""
-        plan = self._prepared.get(*self._part(None, None, None), self._streams)[0].plan
-        steps = [item.step for lane in plan.lanes for item in lane if item.step is not None]
-        fixed = tuple(step for step in steps if isinstance(step, Fixed))
-        return fixed if len(plan.lanes) == 1 and len(fixed) == len(steps) else None
+    def fixed_steps(self, is_cut: Callable[[Action], bool] = never) -> tuple[tuple[Fixed, ...], ...] | None:
+        """The programs of a run of everything, in parts between actions that are cuts; None where it is more."""
+        return fixed_parts(self._prepared.get(*self._part(None, None, None), self._streams)[0].plan, is_cut)
 
     def prepare(self) -> None:
         """Do what the first run of everything would begin with: load the kernels and lay out the programs."""

@@ -154,6 +154,24 @@ class RunPlan:
     end: tuple[int, ...] = ()
 
 
+def never(_: Action) -> bool:
+    """No cut."""
+    return False
+
+
+def fixed_parts(plan: RunPlan, is_cut: Callable[[Action], bool]) -> tuple[tuple[Fixed, ...], ...] | None:
+    """The programs of a plan, in parts between its cuts; None where it is more than programs on fixed tensors."""
+    parts: list[list[Fixed]] = [[]]
+    for step in (item.step for item in plan.lanes[0] if item.step is not None):
+        if isinstance(step, Fixed):
+            parts[-1].append(step)
+        elif isinstance(step, Action) and is_cut(step):
+            parts.append([])
+        else:
+            return None
+    return tuple(map(tuple, parts)) if len(plan.lanes) == 1 else None
+
+
 def execute(plan: RunPlan, context: Context) -> None:
     """Run a plan and return when all of it is done."""
     if len(plan.lanes) == 1:

@@ -14,7 +14,7 @@ from nnc import nn, ops
 from nnc.core.values.dtype import BF16, I32
 from nnc.errors import MemoryLimitError, NncError, ShapeError, UsageError
 from nnc.nn.steps.step_builder import StepBuilder
-from nnc.nn.steps.step_graph import StepTemplate
+from nnc.nn.steps.step_graph import StepTemplate, TracedStep
 from nnc.nn.zoo import BERT, GPT, lstm_language_model
 from nnc.ops.operand import T
 from nnc.symbolic.sharing.openings import MOST_UNUSED
@@ -227,14 +227,14 @@ def test_threads_that_ask_for_new_sizes_at_once_get_theirs_each_made_once(monkey
 
 
 def test_an_interrupt_while_a_template_is_made_leaves_nothing_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, drafted = rows(), StepBuilder._drafted
+    model, drafted = rows(), TracedStep.drafted
     model.predict(batch_of_rows(3, 0)[0])
 
     def interrupted(*arguments: object) -> object:
         drafted(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(StepBuilder, "_drafted", interrupted)
+    monkeypatch.setattr(TracedStep, "drafted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.predict(batch_of_rows(4, 0)[0])
     monkeypatch.undo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 
 import ml_dtypes
 import numpy as np
@@ -18,7 +19,7 @@ class DType:
     name: str
     itemsize: int
     kind: str
-    numpy: np.dtype[np.generic]
+    numpy: np.dtype[np.generic] = field(compare=False)
 
     @property
     def is_float(self) -> bool:

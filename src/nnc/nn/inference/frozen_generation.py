@@ -99,7 +99,7 @@ class FrozenGeneration:
     def memory(self, batch: Count, length: Count | None = None) -> ModelMemory:
         """The bytes of generation in `batch` rows with room for `length` tokens; see `Model.memory`."""
         program = self._programs.plan(self._sizes.generation_key(batch, length or 0))
-        compiled = program.step.compiled
+        compiled = program.step.program
         caches = sum(cache.spec.nbytes for cache in program.caches.values())
         return ModelMemory(
             compiled.memory(), self.nbytes, 0, 0, compiled.budget, program.precision, cache=caches,

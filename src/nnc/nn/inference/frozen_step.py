@@ -53,4 +53,4 @@ class FrozenWeights:
         else:
             compiled = compiled.in_arena_of(arena)
             arena.fit(compiled, (compiled,), name="frozen step")
-        return replace(self.planned.step, compiled=compiled)
+        return replace(self.planned.step, program=compiled)

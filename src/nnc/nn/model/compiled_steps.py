@@ -108,7 +108,7 @@ class ModelSteps(ModelWeights):
         return replace(simulation, memory=self._memory_of(StepKind.TRAIN, program).total)
 
     def _memory_of(self, kind: StepKind, program: PlannedStep) -> ModelMemory:
-        compiled, rows, sharding = program.step.compiled, self.specs.values(), self.options.sharding
+        compiled, rows, sharding = program.step.program, self.specs.values(), self.options.sharding
         weights = sum(sharding.weight_spec(row).nbytes for row in rows)
         memory = ModelMemory(
             compiled.memory(),

@@ -81,7 +81,7 @@ class ModelUpdates(ModelSteps):
         step = self._programs.step(key)
         if self.options.ranks is not None:
             self._agree(key.kind, self.options.ranks)
-        step.compiled.allocate()
+        step.program.allocate()
         if key.padded:
             examples = self._sizes.padded(key, examples, count, length)
             targets = self._sizes.padded_targets(key, targets)
@@ -126,7 +126,7 @@ class ModelUpdates(ModelSteps):
         if not self._summed:
             raise UsageError("apply_gradients", got="no gradients", need="a call of backward before")
         step = self._programs.step(StepKey(StepKind.APPLY, 1))
-        step.compiled.allocate()
+        step.program.allocate()
 
         def run() -> None:
             self._own.share_of_each.copy_from(1.0 / self._summed)
@@ -146,7 +146,7 @@ class ModelUpdates(ModelSteps):
             self._mark.check(subject)
             with Shield(breakable=True):
                 of_weights = subject != BACKWARD
-                return self._mark.during(self.updates + 1, step.compiled, run, done, of_weights=of_weights)
+                return self._mark.during(self.updates + 1, step.program, run, done, of_weights=of_weights)
 
         return self._programs.arena.runs.exclusively(turn)
 

@@ -15,6 +15,7 @@ from nnc.classes import dataclass
 from nnc.errors import InterruptedUpdateError, NotFiniteError
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.symbolic import Compiled
+from nnc.symbolic.kept.kept_graphs import KeptGraph
 
 R = TypeVar("R")
 
@@ -55,7 +56,7 @@ class UpdateMark:
     def during(
         self,
         number: int,
-        compiled: Compiled,
+        compiled: Compiled | KeptGraph,
         update: Callable[[], R],
         done: Callable[[], object],
         *,

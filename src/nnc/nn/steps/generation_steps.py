@@ -29,7 +29,7 @@ def generating(step: StepGraph, key: StepKey, freezing: Freezing | None) -> Plan
     parameters = dict(step.given)
     ends, carry = _generation(step, key)
     if freezing is None:
-        return step.plan(ends, carry)
+        return step.traced(ends, carry).planned()
     frozen = without_weights(replace(step, given=parameters), (*ends[2], *carry), freezing.quantization, folding=())
     frozen.put_in_blocks(freezing.blocks)
     read = frozenset(frozen.read)

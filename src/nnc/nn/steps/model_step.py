@@ -13,6 +13,7 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import DType
 from nnc.errors import ArityError
 from nnc.symbolic import Compiled, Symbol
+from nnc.symbolic.kept.kept_graphs import KeptGraph
 from nnc.symbolic.passes import Beforehand, Report
 
 # One array for a model of one input (or one target), else a tuple of them.
@@ -27,27 +28,38 @@ CACHE = "cache."
 class ModelStep:
     """A compiled graph with the symbols that a step writes and reads, and what each pass did to the graph before.
 
-    Any thread may run it: steps that share an arena take turns.
+    Any thread may run it: steps that share an arena take turns. One from the disk has not run the passes: it is planned
+    for who asks for `compiled` or `passes`.
     """
 
-    compiled: Compiled
+    program: Compiled | KeptGraph
     inputs: tuple[Symbol, ...]
     targets: tuple[Symbol, ...]
     results: tuple[Symbol, ...]
-    passes: tuple[Report, ...] = ()
+    reports: Sequence[Report] = ()
+
+    @property
+    def compiled(self) -> Compiled:
+        """The program with its graph and its plan."""
+        return self.program if isinstance(self.program, Compiled) else self.program.compiled
+
+    @property
+    def passes(self) -> tuple[Report, ...]:
+        """What each pass did."""
+        return tuple(self.reports) if self.compiled else ()
 
     def views_of(self, arrays: Iterable[NDArray[np.generic]]) -> tuple[NDArray[np.generic], ...]:
-        """`views` of inputs and targets that were checked, in their order, within `compiled.exclusively`."""
-        return self.compiled.views_in_turn(zip((*self.inputs, *self.targets), arrays, strict=True), self.results)
+        """`views` of inputs and targets that were checked, in their order, within `program.exclusively`."""
+        return self.program.views_in_turn(zip((*self.inputs, *self.targets), arrays, strict=True), self.results)
 
     def run(self, inputs: Values = (), target: Values | None = None) -> tuple[NDArray[np.generic], ...]:
         """Write the batch, run, and give the results: arrays of the caller's own."""
-        return self.compiled.exclusively(lambda: tuple(np.array(view) for view in self.views(inputs, target)))
+        return self.program.exclusively(lambda: tuple(np.array(view) for view in self.views(inputs, target)))
 
     def views(self, inputs: Values = (), target: Values | None = None) -> tuple[NDArray[np.generic], ...]:
         """The same without a copy: arrays over the arena, whose next run writes over them.
 
-        Nobody else runs in the arena until they are read if that is within `compiled.exclusively`.
+        Nobody else runs in the arena until they are read if that is within `program.exclusively`.
         """
         given = each_of("step", len(self.inputs), inputs)
         if self.targets:
@@ -56,7 +68,7 @@ class ModelStep:
             given = (*given, *each_of("step", len(self.targets), target))
         elif target is not None:
             raise ArityError("step", got="a target", need="inputs alone, as it has no loss")
-        return self.compiled.views(zip((*self.inputs, *self.targets), given, strict=True), self.results)
+        return self.program.views(zip((*self.inputs, *self.targets), given, strict=True), self.results)
 
 
 @dataclass(slots=True, eq=False)

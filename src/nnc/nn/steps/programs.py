@@ -19,6 +19,7 @@ from nnc.nn.steps.padding import EXACT
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import StepDraft
 from nnc.symbolic import Arena, Compiled
+from nnc.symbolic.kept.kept_graphs import KeptGraph
 from nnc.symbolic.sharing.openings import Templates
 
 # By kind, the examples and steps of the programs that are not padded.
@@ -90,8 +91,8 @@ class ModelPrograms:
             if name not in caches.tensors:
                 caches.tensors[name] = Tensor.zeros(symbol.spec)
         homes = {**tensors, **caches.tensors}
-        bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-        step = replace(program.step, compiled=bound.in_arena_of(self.arena))
+        bound = program.step.program.rebind({symbol: homes[name] for name, symbol in program.given.items()})
+        step = replace(program.step, program=bound.in_arena_of(self.arena))
         caches.bound[key] = program, step
         return step
 
@@ -116,19 +117,19 @@ class ModelPrograms:
             if program.bound is not None:
                 return program.bound
             homes = self._homes(kind)
-            bound = program.step.compiled.rebind({symbol: homes[name] for name, symbol in program.given.items()})
-            program.bound = replace(program.step, compiled=bound.in_arena_of(self.arena))
+            bound = program.step.program.rebind({symbol: homes[name] for name, symbol in program.given.items()})
+            program.bound = replace(program.step, program=bound.in_arena_of(self.arena))
             self._fit()
             return program.bound
 
     def _fit(self) -> None:
         """Tell the arena what is kept; frozen steps are there for themselves."""
-        planned = [entry.step.compiled for entry in self.kept.values() if not entry.frozen]
+        planned = [entry.step.program for entry in self.kept.values() if not entry.frozen]
         self.arena.fit(self, self.bound(), planned, type(self._builder().options.layer).__name__)
 
-    def bound(self) -> list[Compiled]:
+    def bound(self) -> list[Compiled | KeptGraph]:
         """The kept programs over the model's tensors."""
-        return [planned.bound.compiled for planned in self.kept.values() if planned.bound is not None]
+        return [planned.bound.program for planned in self.kept.values() if planned.bound is not None]
 
     def plan(self, key: StepKey) -> PlannedStep:
         """The step without tensors: its memory is known, none of it is there."""
@@ -169,13 +170,13 @@ class ModelPrograms:
 
 
 def _nbytes(planned: PlannedStep) -> int:
-    return planned.step.compiled.memory().program
+    return planned.step.program.memory().program
 
 
 def _advise(error: MemoryLimitError, builder: StepBuilder, key: StepKey) -> None:
     """Name 16 bits as a way out where they take less than the smallest limit that f32 can meet."""
     if builder.options.precision is None and builder.options.dtype is F32:
         free = replace(builder, options=replace(builder.options, memory_limit=None))
-        enough = free.build(key, BF16, Templates()).step.compiled.memory().arena
+        enough = free.build(key, BF16, Templates()).step.program.memory().arena
         if enough < error.smallest:
             error.fix += f", or allow 16 bits (allowed_precision=BF16), where {enough} bytes suffice"

@@ -18,7 +18,7 @@ from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.logits import warn_of_probabilities
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import PlannedStep
-from nnc.nn.steps.step_graph import StepDraft, StepGraph, StepTemplate, trace
+from nnc.nn.steps.step_graph import StepDraft, StepGraph, StepTemplate, TracedStep, trace
 from nnc.nn.steps.training_steps import SHARE, applied, summed, updated
 from nnc.ops import cast, divide, reduce_sum, reshape, slice_axis, sum_of
 from nnc.ops.movement.fill import scalar_like
@@ -54,23 +54,23 @@ class StepBuilder:
             return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
         kind = (replace(key, batch=0, length=0), precision)
         draft = templates.draft(kind, {EXAMPLES: (key.batch, key.length)}, partial(self._template, key, precision))
-        return (self._drafted(key, precision) if draft is None else draft).planned()
+        return self._traced(key, precision).planned() if draft is None else draft.planned()
 
     def _template(self, key: StepKey, precision: DType | None, opening: Opening) -> StepTemplate | None:
         """The step for open sizes; None where layers refuse them, whose code may be anybody's."""
         batch, length = opening.shapes[EXAMPLES]
         try:
-            return StepTemplate.of(opening, self._drafted(replace(key, batch=batch, length=length), precision))
+            return StepTemplate.of(opening, self._traced(replace(key, batch=batch, length=length), precision).drafted())
         except Exception:  # what is wrong is told where sizes are plain
             return None
 
-    def _drafted(self, key: StepKey, precision: DType | None) -> StepDraft:
-        """Layer, loss and updates behind their passes."""
+    def _traced(self, key: StepKey, precision: DType | None) -> TracedStep:
+        """Layer, loss and updates in front of their passes."""
         step = self.begin(key.kind, precision)
         inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
         outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
         if key.kind is StepKind.PREDICT:
-            return step.drafted((inputs, (), outputs), {})
+            return step.traced((inputs, (), outputs), {})
         targets = step.targets(outputs)
         if key.kind.differentiates:
             warn_of_probabilities(step.options.losses, outputs)
@@ -81,7 +81,7 @@ class StepBuilder:
         elif key.kind is StepKind.BACKWARD:
             carry, results = summed(step, renewed, results, key.batch)
         results = (*results, *outputs) if key.outputs else results
-        return step.drafted(((*inputs, *masks), targets, results), carry)
+        return step.traced(((*inputs, *masks), targets, results), carry)
 
     def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:
         """The graph of such a step with the model's tensors alone."""

@@ -16,6 +16,7 @@ from nnc.nn.steps.padding import Built
 from nnc.parallel.ordering import gather_again, order_collectives
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
+from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace, KeptGraph
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, assign_layouts, has_channels_first, lower_precision, simplify
 from nnc.symbolic.records import ExecKey
@@ -117,23 +118,9 @@ class StepGraph:
             return self.steering_input(SCALE)
         return F16_LOSS_SCALE if self.precision is F16 else 1.0
 
-    def drafted(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> StepDraft:
-        """The step behind its passes; `carry` maps what is computed to what it renews."""
-        results, backend = ends[2], self.options.backend
-        if self.precision is not None:
-            given = dict.fromkeys(self.given.values())
-            lower_precision(self.graph, (*results, *carry), self.precision, given, backend)
-        passes = (*self.options.passes, *(() if self.options.device.is_host else (Pass.PLACEMENT,)))
-        kept = (*results, *carry, *(() if self.options.device.is_host else self.given.values()))
-        reports = simplify(self.graph, kept, passes, backend=backend)
-        if self.options.ranks is not None:
-            gather_again(self.graph)
-            order_collectives(self.graph)
-        return StepDraft(self, ends, carry, reports)
-
-    def plan(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> PlannedStep:
-        """The step with its passes, planned."""
-        return self.drafted(ends, carry).planned()
+    def traced(self, ends: Ends, carry: Mapping[Symbol, Symbol]) -> TracedStep:
+        """The step in front of its passes; `carry` maps what is computed to what it renews."""
+        return TracedStep(self, ends, carry)
 
     def lower(
         self,
@@ -160,6 +147,65 @@ class StepGraph:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TracedStep:
+    """A step as layers, losses and updates built it."""
+
+    step: StepGraph
+    ends: Ends
+    carry: Mapping[Symbol, Symbol]
+
+    def drafted(self) -> StepDraft:
+        """The step behind its passes."""
+        step, options, results, carry = self.step, self.step.options, self.ends[2], self.carry
+        if step.precision is not None:
+            given = dict.fromkeys(step.given.values())
+            lower_precision(step.graph, (*results, *carry), step.precision, given, options.backend)
+        passes = (*options.passes, *(() if options.device.is_host else (Pass.PLACEMENT,)))
+        kept = (*results, *carry, *(() if options.device.is_host else step.given.values()))
+        reports = simplify(step.graph, kept, passes, backend=options.backend)
+        if options.ranks is not None:
+            gather_again(step.graph)
+            order_collectives(step.graph)
+        return StepDraft(step, self.ends, carry, reports)
+
+    def planned(self) -> PlannedStep:
+        """The step from the disk, or behind its passes and planned, which is kept when it is laid out."""
+        place = self._place()
+        if place is None:
+            return self.drafted().planned()
+        reports: list[Report] = []
+
+        def anew() -> Compiled:
+            draft = self.drafted()
+            reports.extend(draft.reports)
+            return draft.compiled()
+
+        program: Compiled | KeptGraph | None = place.load(anew)
+        if program is None:
+            program = anew()
+            program.behind_layout = place.keep
+        step = ModelStep(program, *self.ends, reports)
+        return PlannedStep(step, self.step.given, self.step.precision)
+
+    def _place(self) -> GraphPlace | None:
+        """Where the disk may have the program; None for what is measured, of several ranks, or on a device."""
+        options, (inputs, targets, results) = self.step.options, self.ends
+        if options.autotune or options.mesh is not None or not options.device.is_host:
+            return None
+        precision, limit = self.step.precision, None if options.arena is None else options.arena.limit
+        decisions = (
+            [entry.name for entry in options.passes],
+            None if precision is None else precision.name,
+            options.memory_limit,
+            limit,
+            options.deterministic,
+        )
+        bound = tuple(self.step.given.values())
+        asked = AskedGraph(self.step.graph, (*inputs, *targets), results, bound, self.carry)
+        return GraphPlace.of(asked, options.backend, decisions)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class StepDraft:
     """A step behind its passes, in front of what is decided for each size anew."""
 
@@ -172,9 +218,12 @@ class StepDraft:
 
     def planned(self) -> PlannedStep:
         """The step planned."""
-        step, (inputs, targets, results) = self.step, self.ends
-        compiled = step.lower(results, dict.fromkeys(step.given.values()), self.carry, self.orders, self.claims)
-        return PlannedStep(ModelStep(compiled, inputs, targets, results, self.reports), step.given, step.precision)
+        return PlannedStep(ModelStep(self.compiled(), *self.ends, self.reports), self.step.given, self.step.precision)
+
+    def compiled(self) -> Compiled:
+        """The graph planned."""
+        given = dict.fromkeys(self.step.given.values())
+        return self.step.lower(self.ends[2], given, self.carry, self.orders, self.claims)
 
     def on(self, graph: SymbolicGraph) -> StepDraft:
         """The same on a copy of its graph."""

@@ -120,7 +120,7 @@ def applied(step: StepGraph) -> PlannedStep:
         norm = _norm_of(step, minimized)
         carry, total = guarded(carry, norm, norm)
         results = (total,)
-    return step.plan(((), (), results), carry)
+    return step.traced(((), (), results), carry).planned()
 
 
 def _of_all(step: StepGraph, results: tuple[Symbol, ...]) -> tuple[Symbol, ...]:

@@ -145,6 +145,8 @@ class Compiled(Uncopied):
     _sources: dict[TensorKey, Tensor] = field(default_factory=dict)
     _announced: bool = False
     _files: tuple[MappedFile, ...] = ()
+    # Called when it is first laid out, or what it was moved from or to.
+    behind_layout: Callable[[Compiled], None] | None = None
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
@@ -455,6 +457,8 @@ class Compiled(Uncopied):
             self._written, self._targets, self._sources = {}, {}, {}
             self._tensors, self._concrete, self._storages = tensors, concrete, storages
             self._arena.programs.add(self)
+            if self.behind_layout is not None:
+                self.behind_layout(self)
         return self._concrete
 
     def _build(self, arenas: Mapping[str, Storage], tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
@@ -498,13 +502,20 @@ class Compiled(Uncopied):
         """Whether an action between commands only notes that a run has begun to write: a library needs it not."""
         return action == self._begin
 
+    def written_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors of the caller's that a run writes."""
+        tensors = self.bindings.tensors
+        return tuple(t for root in self.bindings.written if (t := tensors.get(root)) is not None)
+
     def _may_break_off(self) -> bool:
         """Whether an exec may raise; else nothing need cut the native program to say that it begins to write."""
         return bool(self.planned.inner) or any(kernel.breaks_off for kernel in planned_kernels(self.planned))
 
     def _moved(self, bindings: Bindings, arena: Arena) -> Compiled:
         """The same program over other memory."""
-        return Compiled(self.planned, bindings, self.choices, self.statement, arena, self.copied, self._inputs)
+        moved = Compiled(self.planned, bindings, self.choices, self.statement, arena, self.copied, self._inputs)
+        moved.behind_layout = self.behind_layout
+        return moved
 
     def _own(self, symbol: Symbol) -> TensorKey:
         """The key, in the graph that runs, of a symbol of the graph that was compiled."""

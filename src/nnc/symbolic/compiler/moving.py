@@ -69,7 +69,8 @@ class MovingProgram(Uncopied):
             self._bound = self.compiled.rebind(stand_ins)
         concrete = self._bound.allocate()
         if concrete is not self._laid_out:
-            fixed = concrete.fixed_steps()
+            parts = concrete.fixed_steps()
+            fixed = None if parts is None else parts[0]
             self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
             self._steps = None if fixed is None else tuple(_step(value, self._places) for value in fixed)
             self._laid_out = concrete

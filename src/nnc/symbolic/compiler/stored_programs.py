@@ -11,8 +11,9 @@ by the judge of all plans (docs/design/0041-programs-on-disk.md).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -58,11 +59,11 @@ class StoredPort:
 class StoredProgram:
     """Steps of a backend on an arena and on bound tensors of so many bytes each, with all that a caller asks of it.
 
-    An input that no step reads has no place.
+    Of two `parts` the second one begins to write bound tensors. An input that no step reads has no place.
     """
 
     backend: str
-    steps: StoredSteps
+    parts: tuple[StoredSteps, ...]
     bound: tuple[int, ...]
     inputs: tuple[StoredPort | None, ...]
     outputs: tuple[StoredPort, ...]
@@ -72,40 +73,68 @@ class StoredProgram:
 
     @classmethod
     def of(
-        cls, compiled: Compiled, inputs: Sequence[Symbol], outputs: Sequence[Symbol]
+        cls,
+        compiled: Compiled,
+        inputs: Sequence[Symbol],
+        outputs: Sequence[Symbol],
+        bound: Sequence[Symbol] | None = None,
     ) -> tuple[Self, tuple[Tensor, ...]] | None:
-        """The program, and the tensors that it is bound to; None for one that is more than native steps in order."""
+        """The program, and the tensors that it is bound to; None for one that is more than native steps in order.
+
+        Of the symbols `bound`, in this order, or of all that it has: those may not be written.
+        """
         is_host = all(device_of(kind).is_host for kind in compiled.statement.arenas)
-        return compiled.exclusively(lambda: cls._of(compiled, inputs, outputs)) if is_host else None
+        return compiled.exclusively(lambda: cls._of(compiled, inputs, outputs, bound)) if is_host else None
 
     @classmethod
     def _of(
-        cls, compiled: Compiled, inputs: Sequence[Symbol], outputs: Sequence[Symbol]
+        cls,
+        compiled: Compiled,
+        inputs: Sequence[Symbol],
+        outputs: Sequence[Symbol],
+        symbols: Sequence[Symbol] | None,
     ) -> tuple[Self, tuple[Tensor, ...]] | None:
         memory, concrete = compiled.laid_out(), compiled.allocate()
-        fixed, (problem, plan) = concrete.fixed_steps(), compiled.plan()
-        if fixed is None or memory.written or problem.interference is not None or problem.companions:
+        fixed, (problem, plan) = concrete.fixed_steps(lambda action: compiled.is_note(action.function)), compiled.plan()
+        if fixed is None or problem.interference is not None or problem.companions:
             return None
-        bound = tuple(memory.tensors.values())
+        bound = _bound_tensors(compiled, memory, symbols)
+        if bound is None:
+            return None
         spans = [(memory.arena.address + memory.base, memory.nbytes)]
         spans += [(tensor.address, tensor.spec.nbytes) for tensor in bound]
-        backend = " ".join({step.backend.name: None for step in fixed})
-        calls = [call for step in fixed for call in step.calls]
+        backend = " ".join({step.backend.name: None for part in fixed for step in part})
         store = STEP_STORES.of(backend) if all(tensor.is_contiguous for tensor in bound) else None
-        steps = None if store is None else store.recorded(calls, spans)
+        if store is None:
+            return None
+        recorded = [store.recorded([call for step in part for call in step.calls], spans) for part in fixed]
+        parts = tuple(part for part in recorded if part is not None)
         ports = [_port(compiled, symbol, memory, bound) for symbol in (*inputs, *outputs)]
         made = tuple(port for port in ports[len(inputs) :] if port is not None)
-        if steps is None or len(made) < len(outputs):
+        if len(parts) < len(fixed) or len(made) < len(outputs):
             return None
         nbytes = tuple(tensor.spec.nbytes for tensor in bound)
         # The names of blocks are those of a graph that nobody has any more.
         problem = replace(problem, blocks=tuple(replace(block, name="") for block in problem.blocks))
         given = tuple(ports[: len(inputs)])
-        return cls(backend, steps, nbytes, given, made, compiled.memory(), problem, plan), bound
+        return cls(backend, parts, nbytes, given, made, compiled.memory(), problem, plan), bound
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
         return asdict(self)
+
+
+def _bound_tensors(
+    compiled: Compiled, memory: ProgramMemory, symbols: Sequence[Symbol] | None
+) -> tuple[Tensor, ...] | None:
+    """The tensors of these symbols, or of all that is bound; None where their memory does not tell them apart."""
+    if symbols is None:
+        return None if memory.written else tuple(memory.tensors.values())
+    bound = tuple([compiled.tensor(symbol) for symbol in symbols])
+    extents = sorted(tensor.extent for tensor in bound if tensor.spec.nbytes)
+    alone = all(end <= begin for (_, end), (begin, _) in pairwise(extents))
+    known = {tensor.extent for tensor in bound}
+    return bound if alone and all(tensor.extent in known for tensor in memory.tensors.values()) else None
 
 
 def _port(compiled: Compiled, symbol: Symbol, memory: ProgramMemory, bound: Sequence[Tensor]) -> StoredPort | None:
@@ -118,8 +147,9 @@ def _port(compiled: Compiled, symbol: Symbol, memory: ProgramMemory, bound: Sequ
     if not isinstance(layout, Layout):
         return None
     rows = [(memory.arena, memory.base), *((value.storage, value.offset) for value in bound)]
-    for span, (storage, begin) in enumerate(rows):
-        if tensor.storage is storage:
+    sizes = (memory.nbytes, *(value.spec.nbytes for value in bound))
+    for span, ((storage, begin), nbytes) in enumerate(zip(rows, sizes, strict=True)):
+        if tensor.storage is storage and begin <= tensor.offset <= begin + nbytes:
             return StoredPort(spec.shape, spec.dtype.name, layout.value, span, tensor.offset - begin, tensor.strides)
     return None
 
@@ -137,7 +167,7 @@ def stored_program(content: Mapping[str, Any]) -> StoredProgram:
     sizes = (statement.arena, *bound)
     return StoredProgram(
         content["backend"],
-        _steps(content["steps"]),
+        tuple(map(_steps, content["parts"])),
         bound,
         tuple(None if row is None else _port_of(row, sizes) for row in content["inputs"]),
         tuple(_port_of(row, sizes) for row in content["outputs"]),
@@ -230,36 +260,42 @@ class RestoredProgram(Uncopied):
 
     stored: StoredProgram
     statement: MemoryStatement
-    steps: RestoredSteps
+    parts: tuple[RestoredSteps, ...]
     tensors: tuple[Tensor, ...]
     arena: Arena
+    # Called in front of the second part.
+    begin: Callable[[], None] | None = None
     _concrete: ConcreteGraph | None = None
     _storages: Mapping[str, Storage] | None = None
-    _inputs: tuple[Tensor | None, ...] = ()
-    _outputs: tuple[Tensor, ...] = ()
+    inputs: tuple[Tensor | None, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
 
     def memory(self) -> MemoryStatement:
         """The bytes of a run, as they were planned."""
         return self.statement
 
+    def over(self, tensors: Sequence[Tensor], arena: Arena, begin: Callable[[], None]) -> RestoredProgram:
+        """The same on other tensors of these sizes, in an arena that has room for it."""
+        return RestoredProgram(self.stored, self.statement, self.parts, tuple(tensors), arena, begin)
+
     def forget_layout(self) -> None:
         """Hold no memory of the arena's."""
-        self._concrete, self._storages, self._inputs, self._outputs = None, None, (), ()
+        self._concrete, self._storages, self.inputs, self.outputs = None, None, (), ()
 
     def read(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Write the inputs, run, and return copies of the outputs."""
         return self.arena.exclusively(lambda: self._read(arrays))
 
     def _read(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        concrete = self._laid_out()
-        for tensor, array in zip(self._inputs, arrays, strict=True):
+        concrete = self.laid_out()
+        for tensor, array in zip(self.inputs, arrays, strict=True):
             if tensor is not None:
                 tensor.copy_from(array)
         self.arena.turn += 1
         concrete.run()
-        return tuple([np.array(tensor.numpy()) for tensor in self._outputs])
+        return tuple([np.array(tensor.numpy()) for tensor in self.outputs])
 
-    def _laid_out(self) -> ConcreteGraph:
+    def laid_out(self) -> ConcreteGraph:
         """The program over the arena as it is, as the one node of a graph: runs take turns, and can be cancelled."""
         self.arena.reserve(self.statement.arenas)
         storages = self.arena.allocate()
@@ -270,10 +306,13 @@ class RestoredProgram(Uncopied):
             places = [host, *(tensor.storage for tensor in self.tensors)]
             begins = [base, *(tensor.offset for tensor in self.tensors)]
             concrete = ConcreteGraph(runs=self.arena.runs)
-            concrete.add_noop(self.steps.on(spans))
+            for number, part in enumerate(self.parts):
+                if number and self.begin is not None:
+                    concrete.add_noop(self.begin)
+                concrete.add_noop(part.on(spans))
             concrete.prepare()
-            self._inputs = tuple(None if port is None else port.tensor(places, begins) for port in self.stored.inputs)
-            self._outputs = tuple(port.tensor(places, begins) for port in self.stored.outputs)
+            self.inputs = tuple(None if port is None else port.tensor(places, begins) for port in self.stored.inputs)
+            self.outputs = tuple(port.tensor(places, begins) for port in self.stored.outputs)
             self._concrete, self._storages = concrete, storages
             self.arena.programs.add(self)
         return self._concrete
@@ -287,9 +326,18 @@ def restored(stored: StoredProgram, tensors: Sequence[Tensor], arena: Arena) -> 
     nbytes = tuple(tensor.spec.nbytes for tensor in tensors)
     if nbytes != stored.bound or not all(tensor.is_contiguous for tensor in tensors):
         raise ValueError(f"tensors of {nbytes} bytes where {stored.bound} were bound")
-    store = STEP_STORES.of(stored.backend)
-    steps = None if store is None else store.restored(stored.steps, (stored.statement.arena, *nbytes))
-    if steps is None:
+    parts = restored_parts(stored)
+    if parts is None:
         return None
     arena.reserve(stored.statement.arenas)
-    return RestoredProgram(stored, stored.statement, steps, tuple(tensors), arena)
+    return RestoredProgram(stored, stored.statement, parts, tuple(tensors), arena)
+
+
+def restored_parts(stored: StoredProgram) -> tuple[RestoredSteps, ...] | None:
+    """The steps with their kernels loaded, as `StepStore.restored`."""
+    store, sizes = STEP_STORES.of(stored.backend), (stored.statement.arena, *stored.bound)
+    if store is None:
+        return None
+    loaded = [store.restored(part, sizes) for part in stored.parts]
+    parts = tuple(part for part in loaded if part is not None)
+    return parts if len(parts) == len(loaded) else None

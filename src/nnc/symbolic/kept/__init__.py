@@ -1,0 +1,1 @@
+"""Compiled graphs that stay on the disk for other processes."""
