@@ -8,6 +8,7 @@ Imports only point down this list:
     language
     onnx
     sklearn
+    autograd
     lax
     optim
     utils
@@ -56,6 +57,7 @@ from importlib import import_module
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
+    from nnc import autograd as autograd
     from nnc import export as export
     from nnc import language as language
     from nnc import lax as lax
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from nnc import parallel as parallel
     from nnc import sklearn as sklearn
     from nnc import utils as utils
+    from nnc.autograd import custom_vjp
     from nnc.concrete.profiling import profile
     from nnc.core.running.device_context import cuda, device, devices, vulkan
     from nnc.core.values.dtype import BF16 as bf16
@@ -146,8 +149,8 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "lax", "nn", "numerics",
-    "onnx", "ops", "optim", "parallel", "planning", "sklearn",
+    "array_api", "autograd", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "lax", "nn",
+    "numerics", "onnx", "ops", "optim", "parallel", "planning", "sklearn",
     "symbolic", "utils",
 )  # fmt: skip
 _HOMES = {
@@ -165,6 +168,7 @@ _HOMES = {
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
     "arena": "nnc.symbolic.compiler",
+    "custom_vjp": "nnc.autograd",
     "debug": "nnc.dynamic.debugging",
     **dict.fromkeys(("cuda", "device", "devices", "vulkan"), "nnc.core.running.device_context"),
     "profile": "nnc.concrete.profiling",
@@ -222,6 +226,7 @@ __all__ = [
     "__version__",
     "arena",
     "array_api",
+    "autograd",
     "bf16",
     "bool_",
     "checkpoint",
@@ -230,6 +235,7 @@ __all__ = [
     "cond",
     "core",
     "cuda",
+    "custom_vjp",
     "debug",
     "device",
     "devices",

@@ -19,7 +19,6 @@ from nnc.vocabulary.network_names import LAYERS
 MODULES: Mapping[str, str] = {
     # PyTorch
     "nnc.func": "from nnc import grad, jvp, vjp, vmap",
-    "nnc.autograd": "from nnc import grad, value_and_grad",
     "nnc.amp": "nnc.nn.Model(…, precision=nnc.bf16)",
     "nnc.distributed": "from nnc import parallel",
     # JAX

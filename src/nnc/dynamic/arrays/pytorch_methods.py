@@ -8,10 +8,11 @@ another thing by them, and one expression of ours equals them in every argument.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -131,6 +132,23 @@ class PyTorchMethods(ElementTypeMethods):
             raise ShapeError("split", got=f"{shown(split_size)} of {self.spec} along axis {place}", need=need)
         ends = pairwise((0, *accumulate(lengths)))
         return tuple(slice_axis(self, place, start, end) for start, end in ends)
+
+    @located
+    def norm(self, p: float | str = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False) -> Self:
+        """(Σ |x|^p)^(1/p) over the axes, all when None; p = inf and -inf are the largest and smallest |x|."""
+        size: Any = pointwise.abs(continuous(self))
+        order, options = 2.0 if p == "fro" else float(p), {"axis": dim, "keepdims": keepdim}
+        result: Self
+        if math.isinf(order):
+            result = size.max(**options) if order > 0 else size.min(**options)
+        elif order == 2:
+            result = pointwise.sqrt((size * size).sum(**options))
+        elif order == 0:
+            result = (size != 0).sum(**options).astype(size.dtype)
+        else:
+            powers = size if order == 1 else size**order
+            result = powers.sum(**options) if order == 1 else powers.sum(**options) ** (1 / order)
+        return result
 
     @located
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:

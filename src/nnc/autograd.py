@@ -1,0 +1,306 @@
+"""PyTorch's `torch.autograd` and JAX's `custom_vjp`: gradients of what was recorded, and functions with their own.
+
+    (slope,) = autograd.grad(y, x, create_graph=True)                      d y / d x of values that were computed
+    class Rounded(autograd.Function): …; y = Rounded.apply(x)              `backward` says the gradient
+    f = custom_vjp(f); f.defvjp(forward, backward)                         the same as JAX writes it
+
+A function with a gradient of its own is one node of the record. Its forward function runs again for the gradient, so it
+keeps no memory; what it draws by `nnc.random` is drawn as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any, cast
+
+from nnc.arguments import shown
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.eager import enable_grad as enable_grad
+from nnc.dynamic.eager import inference_mode as inference_mode
+from nnc.dynamic.eager import no_grad as no_grad
+from nnc.dynamic.eager import set_grad_enabled as set_grad_enabled
+from nnc.dynamic.graph import DynamicGraph
+from nnc.dynamic.traced import active_trace, is_array
+from nnc.dynamic.transforms.batched import active_levels, operand_of
+from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
+from nnc.dynamic.transforms.recomputation import FunctionCall
+from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, ShapeError, UsageError
+from nnc.ops.movement.fill import fill_like
+
+__all__ = [
+    "GradientContext", "Function", "custom_vjp", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"
+]  # fmt: skip
+
+Values = Sequence[Variable]
+
+
+def grad(
+    outputs: Tree,
+    inputs: Tree,
+    grad_outputs: Tree = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+) -> tuple[Variable, ...]:
+    """Σ_k g_kᵀ ∂y_k / ∂x for each input x, of values that were recorded; zeros where no output depends on it.
+
+    `grad_outputs` are the g_k, which scalars need none of. With `create_graph` the results are recorded too. A record
+    lives as long as its values, so `retain_graph` changes nothing, and neither does `allow_unused`.
+
+    >>> x = nnc.variable(3.0)
+    >>> (slope,) = nnc.autograd.grad(x**3, x, create_graph=True)
+    >>> nnc.autograd.grad(slope, x)[0].item()
+    18.0
+    """
+    _refuse_transformed("autograd.grad", "nnc.grad(f)(x)")
+    ys, xs = _sequence(outputs), _sequence(inputs)
+    odd = next((each for each in (*ys, *xs) if not isinstance(each, Variable)), None)
+    if odd is not None:
+        raise ArgumentError("autograd.grad", got=shown(odd), need="variables", origin=caller_origin())
+    seeds = _sequence(grad_outputs) if grad_outputs is not None else [None] * len(ys)
+    if not ys or len(seeds) != len(ys):
+        got, need = f"{len(seeds)} of {len(ys)} outputs", "one gradient for each of one or more outputs"
+        raise ArgumentError("autograd.grad", got=got, need=need, origin=caller_origin())
+    graph = cast("DynamicGraph", ys[0].graph)
+    with graph.recorded():
+        products = [_product(output, seed) for output, seed in zip(ys, seeds, strict=True)]
+    return graph.backward(products, xs, create_graph=create_graph, constant=not create_graph)
+
+
+def _sequence(value: Tree) -> list[Any]:
+    return list(value) if isinstance(value, Sequence) else [value]
+
+
+def _product(output: Variable, seed: Tree) -> Variable:
+    if seed is None:
+        if output.spec.elements != 1:
+            fix = "grad_outputs=nnc.ones_like(y), or sum() it"
+            raise ShapeError("autograd.grad", got=str(output.spec), need="a scalar", fix=fix, origin=caller_origin())
+        return output.sum() if output.ndim else output
+    given = operand_of(seed)
+    if given.shape != output.shape:
+        raise ShapeError("autograd.grad", got=str(given.spec), need=str(output.spec), origin=caller_origin())
+    return (output * given).sum()
+
+
+def _refuse_transformed(subject: str, fix: str) -> None:
+    if active_trace() is not None or active_levels():
+        got = "a function that is compiled or mapped"
+        raise UsageError(subject, got=got, need="eager values", fix=fix, origin=caller_origin())
+
+
+# ---- functions with gradients of their own
+
+
+class GradientContext:
+    """What the forward function of a `Function` leaves for its gradient, in attributes and by `save_for_backward`.
+
+    >>> context = nnc.autograd.GradientContext()
+    >>> context.save_for_backward(nnc.ones(2), None)
+    >>> len(context.saved_tensors)
+    2
+    """
+
+    saved_tensors: tuple[Any, ...] = ()
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:  # noqa: ANN401  # arrays or None
+        """They are `saved_tensors` then."""
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:  # noqa: ANN401  # arrays
+        """Nothing is to be done: outputs of integers and truth values have no gradient."""
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Nothing is to be done: gradients that there are none of come as zeros."""
+
+
+class Function:
+    """y = forward(ctx, *args), dL/dargs = backward(ctx, *dL/dy): subclass it, and call `apply`.
+
+    >>> class Doubled(nnc.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad_output):
+    ...         return grad_output * 10
+    >>> nnc.grad(lambda x: Doubled.apply(x))(1.0).item()
+    10.0
+
+    `setup_context(ctx, inputs, output)` may fill the context instead, with `forward(*args)`. UsageError in functions
+    that are compiled or mapped.
+    """
+
+    @staticmethod
+    def forward(*args: Any) -> Any:  # noqa: ANN401  # arrays and what else it takes
+        """The value; a subclass says it."""
+        raise UsageError("autograd.Function", got="no forward", need="forward(ctx, …)", origin=caller_origin())
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:  # noqa: ANN401  # arrays and None
+        """The gradients of the arguments, None for what is no array; a subclass says it."""
+        raise UsageError("autograd.Function", got="no backward", need="backward(ctx, …)", origin=caller_origin())
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:  # noqa: ANN401  # as above
+        """The value, whose gradient is that of `backward`."""
+
+        def forward(context: GradientContext, given: Sequence[Any]) -> Tree:
+            prepare = getattr(cls, "setup_context", None)
+            if prepare is None:
+                return cls.forward(context, *given)
+            result = cls.forward(*given)
+            prepare(context, tuple(given), result)
+            return result
+
+        def backward(context: GradientContext, seeds: Sequence[Any]) -> Sequence[Any]:
+            slopes = cls.backward(context, *seeds)
+            return slopes if isinstance(slopes, tuple | list) else (slopes,)
+
+        return _with_gradient(f"{cls.__name__}.apply", args, forward, backward)
+
+
+class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
+    """A function whose gradient `defvjp` says: f.defvjp(forward, backward), as in JAX.
+
+    `forward(*args)` gives the value and what is kept, `backward(kept, slope of the value)` one gradient an argument.
+
+    >>> f = nnc.custom_vjp(lambda x: x * 2)
+    >>> f.defvjp(lambda x: (x * 2, ()), lambda kept, slope: (slope * 10,))
+    >>> nnc.grad(f)(1.0).item()
+    10.0
+    """
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
+        if not callable(fun):
+            raise ArgumentError("custom_vjp", got=f"fun={shown(fun)}", need="a function", origin=caller_origin())
+        update_wrapper(cast("Any", self), fun)
+        self.fun, self.static = fun, tuple(nondiff_argnums)
+        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the two functions of the gradient."""
+        self._rules = fwd, bwd
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ANN401  # what the function takes
+        """The function's value."""
+        if self._rules is None:
+            need, fix = "a gradient", "f.defvjp(forward, backward) before"
+            raise UsageError("custom_vjp", got="none", need=need, fix=fix, origin=caller_origin())
+        fwd, bwd = self._rules
+        static = [args[place] for place in self.static]
+
+        def forward(context: GradientContext, given: Sequence[Any]) -> Tree:
+            value, context.saved_tensors = fwd(*given)
+            context.structure = flatten(value)[1]  # type: ignore[attr-defined]  # an attribute of this use
+            return value
+
+        def backward(context: GradientContext, seeds: Sequence[Any]) -> Sequence[Any]:
+            slope = context.structure.unflatten(seeds)  # type: ignore[attr-defined]  # as above
+            slopes = iter(bwd(*static, context.saved_tensors, slope))
+            return [None if place in self.static else next(slopes, None) for place in range(len(args))]
+
+        return _with_gradient(getattr(self, "__name__", "custom_vjp"), args, forward, backward)
+
+
+def _with_gradient(
+    subject: str,
+    args: Sequence[Any],
+    forward: Callable[[GradientContext, Sequence[Any]], Tree],
+    backward: Callable[[GradientContext, Sequence[Any]], Sequence[Any]],
+) -> Tree:
+    _refuse_transformed(subject, "call it outside, or nnc.ops.custom_operator")
+    leaves, structure = flatten(tuple(args))
+    recorded = [leaf for leaf in leaves if isinstance(leaf, Variable) and leaf.place is not None]
+    if not recorded or not recorded[0].graph.recording:
+        return forward(GradientContext(), args)
+    graph = cast("DynamicGraph", recorded[0].graph)
+    places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+    static = [None if is_array(leaf) else leaf for leaf in leaves]
+    counter = int(reserved_counters(1))
+    needs = tuple(any(leaf.place is not None for leaf in _variables(arg)) for arg in args)
+
+    def run(values: Values) -> tuple[GradientContext, Sequence[Any], Tree]:
+        given, context = list(static), GradientContext()
+        for place, value in zip(places, values, strict=True):
+            given[place] = value
+        context.needs_input_grad = needs
+        arguments = structure.unflatten(given)
+        with drawing_from(counter):
+            return context, arguments, forward(context, arguments)
+
+    def slopes(values: Values, seeds: Values) -> list[Any]:
+        context, arguments, result = run(values)
+        floats, rows = iter(seeds), [leaf for leaf in flatten(result)[0] if is_array(leaf)]
+        given = [next(floats) if operand_of(row).dtype.is_float else fill_like(operand_of(row), 0) for row in rows]
+        aligned = _aligned(subject, arguments, backward(context, given))
+        return [aligned[place] for place in places]
+
+    inputs = [leaf if isinstance(leaf, Variable) else graph.constant(leaf) for leaf in map(leaves.__getitem__, places)]
+    call = _OwnGradient(graph, lambda values: _arrays(run(values)[2]), slopes, subject, inputs)
+    with graph.apart():
+        outputs, shape = flatten(run([operand.detach() for operand in inputs])[2])
+    results = iter(call.recorded(inputs, _arrays(outputs)))
+    return shape.unflatten([next(results) if is_array(output) else output for output in outputs])
+
+
+def _variables(argument: Tree) -> list[Variable]:
+    return [leaf for leaf in flatten(argument)[0] if isinstance(leaf, Variable)]
+
+
+def _arrays(values: Tree) -> list[Variable]:
+    return [cast("Variable", operand_of(leaf)) for leaf in flatten(values)[0] if is_array(leaf)]
+
+
+def _aligned(subject: str, arguments: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
+    """A gradient, or None, for each leaf of the arguments."""
+    if len(slopes) != len(arguments):
+        got, need = f"{len(slopes)} gradients", f"one for each of {len(arguments)} arguments, or None"
+        raise ArgumentError(subject, got=got, need=need, origin=caller_origin())
+    aligned: list[Any] = []
+    for argument, slope in zip(arguments, slopes, strict=True):
+        count, given = len(flatten(argument)[0]), flatten(slope)[0]
+        if slope is not None and len(given) != count:
+            got, need = f"{len(given)} gradients of an argument", f"{count}, as it has arrays"
+            raise ArgumentError(subject, got=got, need=need, origin=caller_origin())
+        aligned += [None] * count if slope is None else given
+    return aligned
+
+
+class _OwnGradient(FunctionCall):
+    """A function of eager values as a node, whose gradient another function gives."""
+
+    def __init__(
+        self,
+        graph: DynamicGraph,
+        function: Callable[[Values], Values],
+        slopes: Callable[[Values, Values], list[Any]],
+        subject: str,
+        inputs: Values,
+    ) -> None:
+        super().__init__(graph, function, tuple(operand.spec for operand in inputs))
+        self.slopes, self.subject = slopes, subject
+        self._own: dict[tuple[int, ...], FunctionCall] = {}
+
+    def pullback(self, wanted: tuple[int, ...]) -> FunctionCall:
+        """The gradient that the function has: itself a function of values, which has a gradient by its record."""
+        known = self._own.get(wanted)
+        if known is None:
+            specs = (*self.inputs, *(spec for spec in self.specs if spec.dtype.is_float))
+            known = FunctionCall(self.graph, lambda values: self._of(values, wanted), specs)
+            self._own[wanted] = known.with_outputs(tuple(self.inputs[place] for place in wanted))
+        return known
+
+    def _of(self, values: Values, wanted: tuple[int, ...]) -> Values:
+        given = self.slopes(values[: self.own], values[self.own :])
+        return [self._fitting(given[place], values[place]) for place in wanted]
+
+    def _fitting(self, slope: Tree, value: Variable) -> Variable:
+        made = fill_like(value, 0.0) if slope is None else operand_of(slope)
+        if made.shape != value.shape:
+            raise ShapeError(self.subject, got=f"a gradient {made.spec}", need=str(value.spec))
+        return cast("Variable", made.astype(value.dtype))
