@@ -19,7 +19,7 @@ import numpy as np
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.codegen.ir.targets import SMALL
-from nnc.core.precautions.replacement import write_atomically
+from nnc.core.precautions.replacement import make_folder, write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
 from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
@@ -70,7 +70,7 @@ class CLibrary:
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write all files, each whole or not at all; the paths."""
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         for name, content in self.files.items():
             write_atomically(place / name, [content])
         return tuple(place / name for name in self.files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -104,7 +105,7 @@ class Conversation:
         self.messages = [{"role": each["role"], "content": each["content"]} for each in messages]
         first = self.messages[0]
         self.system = first["content"] if first["role"] == "system" else ""
-        if _beside(place).exists():
+        if os.path.exists(_beside(place)):
             self._kept.load(_beside(place), self._name)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nnc.arguments import Count, Size, checked
+from nnc.core.precautions.replacement import make_folder
 from nnc.core.settings import usable_cores
 from nnc.errors import BackendError, UsageError
 from nnc.parallel.places import FIX
@@ -44,14 +45,14 @@ def launch(
     """
     if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
         raise UsageError("launch", got="no program", need="a script, or -m and a module")
-    if arguments[0] != "-m" and not Path(arguments[0]).is_file():
+    if arguments[0] != "-m" and not os.path.isfile(arguments[0]):
         raise UsageError("launch", got=f"no file {arguments[0]}", need="a script")
     command = command_of(ranks, arguments, hosts)
     environment = dict(os.environ)
     if hosts is None:
         environment.setdefault("NNC_THREADS", str(max(usable_cores() // ranks, 1)))
     if logs is not None:
-        logs.mkdir(parents=True, exist_ok=True)
+        make_folder(logs)
         environment[LOGS] = str(logs.resolve())
     if quiet:
         environment[QUIET] = "1"

@@ -6,6 +6,7 @@ Capitals in the header do not matter, nor does the byte-order mark that spreadsh
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def read_csv(path: str | Path) -> Problem:
     place = Path(path)
     if "\0" in str(path):
         raise FormatError("CSV file", got="a path with a zero byte", need="the name of a file")
-    if place.exists() and not (place.is_file() or place.is_dir()):
+    if os.path.exists(place) and not (os.path.isfile(place) or os.path.isdir(place)):
         raise FormatError(str(path), got="a pipe or a device", need="a CSV file")
     try:
         return _read(path)

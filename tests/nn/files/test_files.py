@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nnc
-from nnc import nn, ops
+from nnc import language, nn, ops
 from nnc.core.values.tensor import Tensor
-from nnc.errors import DeviceError, FormatError, UsageError
+from nnc.errors import DeviceError, FormatError, NncError, UsageError
+from nnc.export import library
+from nnc.planning import read_csv
 from nnc.symbolic import SymbolicGraph, compile
 
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -85,3 +88,35 @@ def test_files_are_read_as_pytorch_reads_them(tmp_path: Path) -> None:
     assert stored["x"].tolist() == [0, 1, 2]
     with pytest.raises(DeviceError, match="nowhere"):
         nnc.load(tmp_path / "x.pt", map_location="nowhere")
+
+
+def network() -> nn.Model:
+    return nn.Model(nn.Dense(2), (3,))
+
+
+X, Y = np.ones((4, 3), np.float32), np.zeros(4, np.int64)
+
+DOORS: dict[str, Callable[[str], object]] = {
+    "load": nnc.load,
+    "load into a model": lambda path: nnc.load(path, network()),
+    "load weights": lambda path: network().load_weights(path),
+    "a GGUF file": lambda path: language.load(path),
+    "a planning problem": read_csv,
+    "a log": lambda path: network().fit(X, Y, callbacks=[nn.CSVLog(path)]),
+    "a log of lines": lambda path: network().fit(X, Y, callbacks=[nn.JSONLog(path)]),
+    "a log of TensorBoard": lambda path: network().fit(X, Y, callbacks=[nn.TensorBoardLog(path)]),
+    "a folder of a library": lambda path: library(network(), "net", batch=1).write(path),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", ["n" * 5000, "n" * 300 + ".safetensors", "a\0b", "a/" + "n" * 300 + ".csv"])
+def test_a_name_that_no_file_can_have_is_an_error_of_ours(door: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(NncError):
+        DOORS[door](f"{tmp_path}/{name}")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody can write to")
+def test_a_library_is_not_written_where_no_folder_can_be() -> None:
+    with pytest.raises(UsageError, match="/proc/nnc: got no such file or directory; need a folder that can be written"):
+        library(network(), "net", batch=1).write("/proc/nnc")

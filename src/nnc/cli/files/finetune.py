@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -171,7 +172,7 @@ def _finetune_head(
 
 def examples(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Inputs and labels of a file or a folder; DataError where they do not fit."""
-    if path.is_dir():
+    if os.path.isdir(path):
         x, y = _folders(path)
     elif path.suffix == ".csv":
         x, y = _rows(path, shape)

@@ -14,6 +14,7 @@ from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, load, named, rando
 from nnc.cli.options import AsJson, BackendName, DeviceName, placed
 from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.precautions.reading import check_plain
+from nnc.core.precautions.replacement import make_folder
 from nnc.errors import FormatError, UsageError
 
 Inputs = Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="The elements of an input.")]
@@ -44,7 +45,7 @@ def run(
     results = {name: np.asarray(value) for name, value in loaded.run(feeds).items() if value is not None}
     seconds = time.perf_counter() - began
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         for name, value in results.items():
             if value.dtype == object:  # text, or maps of classes
                 (folder / f"{_file_name(name)}.json").write_text(dumps(value.tolist()), encoding="utf-8")

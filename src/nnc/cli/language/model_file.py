@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable
@@ -50,7 +51,7 @@ MinP = Annotated[float | None, typer.Option(help="Draw only from those that are 
 
 def is_language_file(path: Path) -> bool:
     """Whether a file, or a folder, is that of a language model."""
-    return path.suffix == ".gguf" or path.name == CONFIG or (path / CONFIG).is_file()
+    return path.suffix == ".gguf" or path.name == CONFIG or os.path.isfile(path / CONFIG)
 
 
 def opened(

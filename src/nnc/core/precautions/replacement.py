@@ -197,6 +197,17 @@ def _is_free(handle: int) -> bool:
     return True
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; UsageError where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        got = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise UsageError(
+            str(path), got=got, need="a folder that can be written to", fix="name another folder"
+        ) from None
+
+
 def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(str(path), got=reason_of(error), need="a file that can be written", fix="name another folder")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,8 +123,8 @@ def open_encoder(path: Path | str) -> EncoderFiles | None:
     place = Path(path)
     if place.suffix == ".gguf":
         return _gguf_encoder(place, read_gguf(place))
-    folder = place if place.is_dir() else place.parent
-    if not (folder / CONFIG).is_file():
+    folder = place if os.path.isdir(place) else place.parent
+    if not os.path.isfile(folder / CONFIG):
         return None
     values = GivenValues(str(folder / CONFIG), read_json(folder / CONFIG))
     row = ENCODERS.get(values.text("model_type"))
@@ -164,12 +165,12 @@ def _gguf_encoder(place: Path, file: GgufFile) -> EncoderFiles | None:
 def _pooling(folder: Path) -> str:
     """How sentence-transformers makes a vector of those of tokens; FormatError for a way that is not known."""
     modules = folder / "modules.json"
-    if modules.is_file():
+    if os.path.isfile(modules):
         named = read_file(modules, "modules.json", MOST_CONFIG_BYTES).decode(errors="replace")
         if '.Dense"' in named:
             raise FormatError(str(modules), got="a dense layer behind the encoder", need="pooling and a norm alone")
     place = folder / "1_Pooling" / CONFIG
-    if not place.is_file():
+    if not os.path.isfile(place):
         return MEAN
     values = GivenValues(str(place), read_json(place))
     chosen = [
@@ -186,8 +187,8 @@ def _pooling(folder: Path) -> str:
 def open_files(path: Path | str, *, mapped: bool = False) -> ModelFiles:
     """What is in a GGUF file, or in the folder of a config.json and safetensors (or either of these files)."""
     place = Path(path)
-    if place.is_dir() or place.name == CONFIG:
-        return _folder(place if place.is_dir() else place.parent)
+    if os.path.isdir(place) or place.name == CONFIG:
+        return _folder(place if os.path.isdir(place) else place.parent)
     if place.suffix in (".safetensors", ".json"):
         return _folder(place.parent)
     return _gguf(place, read_gguf(place, mapped=mapped))

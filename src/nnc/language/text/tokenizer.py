@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -142,7 +143,7 @@ def _ends(encoder: Encoder, named: Sequence[int | None]) -> frozenset[int]:
 
 def _of_folder(folder: Path) -> TextTokenizer:
     place = folder / "tokenizer.json"
-    if not place.exists():
+    if not os.path.exists(place):
         raise FormatError(
             str(folder), got="no tokenizer.json", need="a tokenizer", fix="save_pretrained of its tokenizer"
         )
@@ -153,8 +154,10 @@ def _of_folder(folder: Path) -> TextTokenizer:
         raise FormatError(str(place), got=f"no tokenizer ({error})"[:200], need="a tokenizer.json") from None
     encoder.no_truncation()
     encoder.no_padding()
-    settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
-    generation = read_json(folder / "generation_config.json") if (folder / "generation_config.json").exists() else {}
+    settings = read_json(folder / "tokenizer_config.json") if os.path.exists(folder / "tokenizer_config.json") else {}
+    generation = (
+        read_json(folder / "generation_config.json") if os.path.exists(folder / "generation_config.json") else {}
+    )
     start = _token(encoder, settings.get("bos_token"))
     first = encoder.encode("a", add_special_tokens=True).ids[:1]
     end = _token(encoder, settings.get("eos_token"))
@@ -182,7 +185,7 @@ def _numbers(held: object) -> list[int]:
 
 def _template(folder: Path, settings: Mapping[str, object]) -> str:
     beside = folder / "chat_template.jinja"
-    if beside.exists():
+    if os.path.exists(beside):
         return read_file(beside, "a chat template", 1 << 20).decode(errors="replace")
     held = settings.get("chat_template")
     if isinstance(held, list):

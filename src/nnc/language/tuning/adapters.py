@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
-from nnc.core.precautions.replacement import write_atomically
+from nnc.core.precautions.replacement import make_folder, write_atomically
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.tensor import Tensor
-from nnc.errors import FormatError, UsageError
+from nnc.errors import FormatError
 from nnc.language.architectures import ModelFiles
 from nnc.language.architectures.given_values import GivenValues
 from nnc.language.architectures.low_rank import LowRank, Products
@@ -140,10 +140,7 @@ def _turned(b: Floats, files: ModelFiles, path: str, width: int, *, to_file: boo
 def write_adapter(folder: Path | str, files: ModelFiles, products: Products, rank: int, alpha: float) -> None:
     """Write products of this rank, which are scaled by alpha / rank already, as PEFT reads them."""
     place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(str(place), got=str(error.strerror).lower(), need="a folder to write") from None
+    make_folder(place)
     decoder = files.decoder(files.facts.context).decoder
     parted: dict[str, dict[str, LowRank]] = {}
     for path, product in products.items():

@@ -8,6 +8,7 @@ tuning.train()
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -186,7 +187,7 @@ class FineTuning:
         return {"data": digest.hexdigest(), "base": self.files.tensors.fingerprint(), "options": chosen}
 
     def _check_checkpoint(self) -> None:
-        if not self.checkpoint.exists():
+        if not os.path.exists(self.checkpoint):
             need, fix = "the checkpoint of an earlier training", "leave resume out to start anew"
             raise UsageError("resume", got=f"no file {self.checkpoint}", need=need, fix=fix)
         notes, own = read_notes(self.checkpoint), self._notes()

@@ -5,6 +5,7 @@ A GGUF file becomes one, each tensor in its own format; a folder of Hugging Face
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from math import prod
@@ -107,7 +108,7 @@ def check_output(files: ModelFiles, output: Path) -> None:
     if (files.gguf is None) is (output.suffix == ".gguf"):
         need = "a name that ends with .gguf" if files.gguf is not None else "a folder"
         raise UsageError("output", got=str(output), need=f"{need}, as the model is of that kind")
-    if output.exists() and output.samefile(files.place):
+    if os.path.exists(output) and output.samefile(files.place):
         raise UsageError("output", got=str(output), need="another place than the model's own")
 
 
@@ -149,7 +150,7 @@ def _write_folder(files: ModelFiles, now: Changed, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
         for name in BESIDE:
-            if (files.place / name).is_file():
+            if os.path.isfile(files.place / name):
                 shutil.copyfile(files.place / name, output / name)
     except OSError as error:
         raise UsageError(str(output), got=str(error.strerror).lower(), need="a folder to write") from None

@@ -60,7 +60,7 @@ def check_folder(folder: Path) -> None:
     """Make the folder; FormatError where that cannot be, before anything is trained."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(folder, error) from None
 
 
@@ -69,7 +69,7 @@ def check_writable(path: Path) -> None:
     check_folder(path.parent)
     try:
         path.open("ab").close()
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
 
@@ -89,7 +89,7 @@ def append(path: Path, record: bytes) -> None:
                 with suppress(OSError):
                     file.truncate(end)
                 raise
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
 
@@ -98,7 +98,7 @@ def _head_of(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             return next(csv.reader([file.readline(LONGEST_HEAD).decode("utf-8", "replace")]), [])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
     except csv.Error as error:
         # As of `/dev/full` and `/dev/zero`, which are read as zeros without end.
@@ -114,8 +114,9 @@ def write_line(file: TextIO, text: str) -> None:
         raise _unwritable(Path(str(getattr(file, "name", "a file"))), error) from None
 
 
-def _unwritable(path: Path, error: OSError) -> FormatError:
-    return FormatError(str(path), got=reason_of(error), need="a place that can be written to")
+def _unwritable(path: Path, error: OSError | ValueError) -> FormatError:
+    got = reason_of(error) if isinstance(error, OSError) else str(error)
+    return FormatError(str(path), got=got, need="a place that can be written to")
 
 
 @checked

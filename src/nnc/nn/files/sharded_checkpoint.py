@@ -10,6 +10,7 @@ are on disk, so that at every moment there is a whole checkpoint; parts that non
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.precautions.replacement import make_folder
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
@@ -111,7 +113,7 @@ def save_parts(
     folder = _folder(path)
 
     def write_part() -> str:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         digest = checksum(own)
         save_tensors(folder / _part(digest, ranks.rank, ranks.size), own)
         return digest
@@ -205,7 +207,7 @@ def _remove_unnamed(path: Path, folder: Path, keep: int) -> None:
     names = set[str]()
     older = [path.with_name(f"{path.stem}.{number}{path.suffix}") for number in range(1, keep)]
     for each in (path, *older):
-        if each.exists():
+        if os.path.exists(each):
             with suppress(FormatError):
                 digests = _facts(load_tensors(each, mapped=True).metadata).get(PARTS, {}).get("digests", [])
                 names |= {_part(digest, rank, len(digests)) for rank, digest in enumerate(digests)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,8 +23,8 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Tensor]:
     """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
     place = Path(path)
-    if place.is_dir():
-        place = next((place / name for name in (WHOLE, INDEX) if (place / name).exists()), place / WHOLE)
+    if os.path.isdir(place):
+        place = next((place / name for name in (WHOLE, INDEX) if os.path.exists(place / name)), place / WHOLE)
     if place.suffix != ".json":
         return load_tensors(place, mapped=mapped).tensors
     files: dict[str, list[str]] = {}
