@@ -134,6 +134,17 @@ def checked(door: D) -> D:
     return _wrapped(door, _before)
 
 
+def checked_as(name: str) -> Callable[[D], D]:
+    """The same of a class that the public class `name` makes: errors name that one, pickles the class itself."""
+
+    def check(door: D) -> D:
+        kind = _wrapped(door, _before, name)
+        kind.__name__ = name
+        return kind
+
+    return check
+
+
 def explained(door: D) -> D:
     """The function or method with its arguments checked when one of Python's own errors comes out of it.
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
+import nnc
 from nnc import nn
 from nnc.core.values.dtype import BOOL
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError, UsageError
@@ -167,3 +170,18 @@ def test_inputs_beside_the_sequence_are_a_mask_and_all_first_states() -> None:
         nn.RNN(5, activation="gelu")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="dropout=1"):
         nn.LSTM(5, dropout=1.0)
+
+
+@pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
+def test_errors_name_the_class_that_was_called(name: str) -> None:
+    make = getattr(nn, name)
+    for wrong in (
+        lambda: make(3, 4, num_layers="a"),
+        lambda: make(3, 4, foo=1),
+        lambda: make(3, 4)(nnc.ones((2, 5, 7))),
+    ):
+        with pytest.raises(nnc.errors.UsageError, match=rf"^{name}: got ") as caught:
+            wrong()
+        assert "Sized" not in str(caught.value)
+    layer = make(3, 4)
+    assert repr(pickle.loads(pickle.dumps(layer))) == repr(layer)

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from nnc.arguments import Count, Share, checked
+from nnc.arguments import Count, Share, checked_as
 from nnc.core.values.spec import Shape
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.transforms.randomness import dropout as dropped
@@ -141,7 +141,7 @@ class SizedRecurrent(Module):
         return f"{self.name}({self.input_size}, {self.hidden_size}{options})"
 
 
-@checked
+@checked_as("RNN")
 class SizedRNN(SizedRecurrent):
     """h = tanh or relu of x · weight_ih + bias_ih + h₋ · weight_hh + bias_hh"""
 
@@ -167,7 +167,7 @@ class SizedRNN(SizedRecurrent):
         return rnn_sequences(z, weights, states, reverse, Activation(self.nonlinearity))
 
 
-@checked
+@checked_as("GRU")
 class SizedGRU(SizedRecurrent):
     """h = (1 - s) · n + s · h₋ with gates r, s and the candidate n, whose product of the state is gated by r"""
 
@@ -196,7 +196,7 @@ class SizedGRU(SizedRecurrent):
         return None, broadcast_to(scalar_like(like, 0.0).reshape(1), (3 * self.hidden_size,))
 
 
-@checked
+@checked_as("LSTM")
 class SizedLSTM(SizedRecurrent):
     """c = f · c₋ + i · g;  h = o · tanh c, gates i, f, g, o of x · weight_ih + bias_ih + h₋ · weight_hh + bias_hh"""
 
