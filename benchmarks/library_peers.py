@@ -6,14 +6,12 @@ One JSON line per file and peer. Files are the light models of the package `onnx
 of opset 17, so that every peer reads the same file. Time is the fastest of many calls in turns with the library's, in
 one process, on one thread, inputs and outputs copied on both sides; `ratio` is the library's over the peer's.
 Then each runs in a process of its own: `anonymous` is by how much its memory that no file is behind grew from before
-loading to behind three runs, weights included where they are copied, and `code` is what was mapped to be executed. `off`
-is the largest difference of outputs. `arena` is what a peer states of its plan, where it does.
+loading to behind three runs, weights included where they are copied, `code` what was mapped to be executed, and `arena`
+what a peer states of its plan, where it does. `off` is the largest difference of outputs.
 
 Peers are those of onnxruntime, mnn, iree-base-compiler with iree-base-runtime, ncnn with pnnx, and apache-tvm that are
 installed. It needs gcc.
 """
-
-# ruff: noqa: ANN401  the peers may be absent, so nothing here can name their types
 
 from __future__ import annotations
 
@@ -35,13 +33,13 @@ from typing import Any
 
 import numpy as np
 from library import fastest, runner
+from onnx.version_converter import convert_version
 
 import nnc.onnx
 import onnx
 from nnc import export
 from nnc.core.settings import SETTINGS
 from onnx import numpy_helper
-from onnx.version_converter import convert_version
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 FILES = ("squeezenet", "shufflenet", "inception_v2", "densenet121")
@@ -231,7 +229,7 @@ def run_alone(peer: str, path: Path, folder: Path, answers: Connection) -> None:
     for _ in range(3):
         loaded.run()
     code = sum(size for name, size in executable().items() if name not in mapped)
-    answers.send({"anonymous": anonymous() - before, "code": code})
+    answers.send({**loaded.facts, "anonymous": anonymous() - before, "code": code})
 
 
 def library_alone(folder: Path, image: np.ndarray) -> dict[str, int]:
@@ -277,8 +275,8 @@ def compared(name: str, peers: list[str], seconds: float) -> None:
             loaded = LOADERS[peer](path, folders[peer], image)
             off = float(np.abs(loaded.run().ravel() - right).max())
             mine, theirs = fastest([lambda: ours.run() is None, lambda run=loaded.run: run() is None], seconds)
-            times = {"library_ms": 1e3 * mine, "peer_ms": 1e3 * theirs, "ratio": mine / theirs, "off": off}
-            print(json.dumps({"file": name, "peer": peer, **times, **loaded.facts, **alone(peer, path, folders[peer])}))
+            row = {"library_ms": 1e3 * mine, "peer_ms": 1e3 * theirs, "ratio": mine / theirs, "off": off}
+            print(json.dumps({"file": name, "peer": peer, **row, **alone(peer, path, folders[peer])}), flush=True)
 
 
 def main() -> None:

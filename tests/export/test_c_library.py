@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from pathlib import Path
 
@@ -126,3 +127,15 @@ def test_names_are_names_of_c(model: nn.Model, name: str) -> None:
 def test_an_unknown_target_is_refused_with_the_table(model: nn.Model) -> None:
     with pytest.raises(UsageError, match="one of native, x86-64, .*thumbv7em"):
         export.library(model, "small", target="z80")
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "thumbv7em"])
+def test_scratch_memory_is_planned_beside_the_tensors_of_its_step(target: str) -> None:
+    layers = nn.Sequential(nn.Convolution(32), nn.ReLU(), nn.Convolution(8, 1), nn.Convolution(32), nn.Flatten())
+    made = export.library(nn.Model(layers, (24, 24, 32)), "net", target=target)
+    facts = json.loads(made.files["net.json"])
+    scratch = [row for row in facts["arena"] if row["name"].startswith("workspace")]
+    # In the first step its input, its output and tiles are alive; the other steps fit into what is free then.
+    assert len(scratch) == 3
+    assert made.arena_bytes == 2 * 4 * 24 * 24 * 32 + max(row["bytes"] for row in scratch)
+    assert all(row["offset"] + row["bytes"] <= made.arena_bytes for row in scratch)

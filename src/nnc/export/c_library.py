@@ -233,7 +233,7 @@ def _interface(described: Described, code: LibraryCode) -> Interface:
         program.constant_bytes,
         program.content is None and program.constant_bytes > 0,
         code.program.stack_bytes,
-        code.beside["scratch"] if program.pooled else None,
+        code.worker_bytes if program.pooled else None,
     )
 
 

@@ -21,7 +21,7 @@ from nnc.codegen.frame.kernel import Generator, aligned
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import SCALARS, Scalar
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import Draft
+from nnc.codegen.program.assembling import AddressRange, Draft, extent_of
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
@@ -44,22 +44,24 @@ from nnc.core.running.library_program import (
     Reassignment,
     TurnedView,
 )
+from nnc.core.values.dtype import U8
 from nnc.core.values.exact import Exact
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 
 
 def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
     """The program in numbers. Its calls are of kernels for this target."""
-    assembly, drafts = Assembly(target), dict[int, Sequence[Draft]]()
+    assembly, launches = Assembly(target), dict[int, _Launches]()
     for call in _calls(program.statements):
         before, kernel = len(assembly.drafts), call.kernel
         assert isinstance(kernel, TargetKernel)
-        assembly.add(replace(call, kernel=kernel.native))
-        drafts[id(call)] = assembly.drafts[before:]
+        own, runner = _parted(call.workspace, kernel.runner_bytes)
+        assembly.add(replace(call, kernel=kernel.native, workspace=own))
+        launches[id(call)] = _Launches(assembly.drafts[before:], runner)
     places = _Places.of(program, assembly)
-    linking = _Linking(places, drafts)
+    linking = _Linking(places, launches, target)
     statements = linking.all(program.statements)
-    scratch = max((generator.scratch(target) for generator in linking.generators), default=0)
     return WholeProgram(
         program.name,
         tuple(linking.generators),
@@ -67,15 +69,32 @@ def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
         tuple(map(places.port, program.inputs)),
         tuple(map(places.port, program.outputs)),
         tuple(places.at(check.word.address) for check in assembly.checks),
-        MemoryPlace(Base.ARENA, places.end),
-        places.end + aligned(scratch),
+        aligned(program.arena.nbytes),
+        places.end + linking.unplanned,
         program.initial,
         program.content,
         program.constant_bytes,
         len(program.standins),
-        aligned(scratch),
+        max((aligned(generator.scratch(target)) for generator in linking.generators), default=0),
         program.pooled,
     )
+
+
+def _parted(workspace: Tensor | None, runner_bytes: int) -> tuple[Tensor | None, AddressRange | None]:
+    """The workspace of a kernel itself, and the end of it, which whoever runs the kernel has for itself."""
+    if workspace is None or not runner_bytes:
+        return workspace, None
+    whole = extent_of(workspace)
+    own = TensorSpec((workspace.spec.nbytes - runner_bytes,), U8)
+    return workspace.view(own, 0, (1,)) if own.nbytes else None, AddressRange(whole.end - runner_bytes, whole.end)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Launches:
+    """What a call is made of, and the memory that was planned for whoever runs it."""
+
+    drafts: Sequence[Draft]
+    runner: AddressRange | None
 
 
 def _calls(statements: Sequence[LibraryStatement]) -> Iterator[Call]:
@@ -144,10 +163,15 @@ class _Places:
 
 @dataclass(slots=True, eq=False)
 class _Linking:
-    """Statements in the making into numbers; equal generators are one kernel."""
+    """Statements in the making into numbers; equal generators are one kernel.
+
+    `unplanned` are the bytes behind the arena that launches without planned memory have for whoever runs them.
+    """
 
     places: _Places
-    drafts: dict[int, Sequence[Draft]]
+    launches: dict[int, _Launches]
+    target: TargetDescription
+    unplanned: int = 0
     generators: list[Generator] = field(default_factory=list)
     numbers: dict[Exact, int] = field(default_factory=dict)
 
@@ -159,7 +183,8 @@ class _Linking:
         at, of = self.places.of_tensor, self.places.element
         match statement:
             case Call():
-                yield from map(self._run, self.drafts[id(statement)])
+                launches = self.launches[id(statement)]
+                yield from (self._run(draft, launches.runner) for draft in launches.drafts)
             case Reassignment():
                 yield PointerMove(tuple((self._pointer(standin), at(tensor)) for standin, tensor in statement.moves))
             case TurnedView():
@@ -181,7 +206,7 @@ class _Linking:
         assert isinstance(base, Pointer)
         return base
 
-    def _run(self, draft: Draft) -> KernelRun:
+    def _run(self, draft: Draft, runner: AddressRange | None) -> KernelRun:
         number = self.numbers.setdefault(Exact(draft.generator), len(self.generators))
         if number == len(self.generators):
             self.generators.append(draft.generator)
@@ -190,4 +215,12 @@ class _Linking:
             self.places.at(address) if extent.end > extent.begin else MemoryPlace(Base.ARENA, 0)
             for address, extent in zip(draft.words, extents, strict=False)
         )
-        return KernelRun(number, places, draft.words[draft.operands :])
+        return KernelRun(number, places, self._scratch(draft.generator, runner), draft.words[draft.operands :])
+
+    def _scratch(self, generator: Generator, planned: AddressRange | None) -> MemoryPlace:
+        """What was planned; copies of operands with gaps, whose memory was not, have theirs behind the arena."""
+        size = generator.scratch(self.target)
+        if planned is not None and planned.end - planned.begin >= size:
+            return self.places.at(planned.begin)
+        self.unplanned = max(self.unplanned, aligned(size))
+        return MemoryPlace(Base.ARENA, self.places.end)

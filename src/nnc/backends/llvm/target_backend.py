@@ -16,7 +16,6 @@ from nnc.backends.llvm.object_files import object_file
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import aligned
 from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
 from nnc.codegen.program.support import write_support
 from nnc.codegen.program.whole import distinct_kernels, write_program
@@ -73,16 +72,13 @@ class TargetBackend:
         """Object code for programs all of whose calls are this backend's: one, or one for each open size."""
         whole = [linked(program, self.claims.target) for program in programs]
         target, largest = self.target.description, max(whole, key=lambda entry: entry.arena_bytes)
-        plan = programs[whole.index(largest)].arena.nbytes
         return LibraryCode(
             self.facts,
             object_file(write_program(whole, target, open_size), self.target),
             object_file(write_support(target), self.target),
             tuple(entry.arena_bytes for entry in whole),
-            {
-                "kernels": largest.scratch.offset - aligned(plan),
-                "scratch": largest.arena_bytes - largest.scratch.offset,
-            },
+            {"kernels": largest.arena_bytes - largest.behind},
+            max(entry.worker_bytes for entry in whole),
             len(distinct_kernels(whole)),
             object_file(write_program(whole, target, open_size, alone=True), self.target) if self.is_module else None,
         )

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from nnc.backends.llvm.assembly import LlvmKernel
 from nnc.classes import dataclass
+from nnc.codegen.frame.kernel import aligned
 from nnc.core.running.dispatch import DISPATCHER, Specs, Tensors
 from nnc.core.values.tensor import Tensor
 
@@ -19,13 +20,18 @@ class TargetKernel:
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of scratch memory, planned by the caller."""
-        return self.native.workspace_bytes
+        """Bytes of scratch memory, planned by the caller: the kernel's, and behind it that of the one who runs it."""
+        return aligned(self.native.workspace_bytes) + self.runner_bytes
+
+    @property
+    def runner_bytes(self) -> int:
+        """Bytes at the end of the workspace that whoever runs the kernel has for itself."""
+        return aligned(self.native.worker_bytes)
 
     @property
     def worker_bytes(self) -> int:
-        """Bytes of scratch memory for each worker."""
-        return self.native.worker_bytes
+        """None beside the workspace: further workers are the caller's, with their memory."""
+        return 0
 
     def copied_bytes(self, inputs: Collection[int], outputs: Collection[int]) -> int:
         """Bytes of copies without gaps."""

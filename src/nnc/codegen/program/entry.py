@@ -161,14 +161,15 @@ class RunFunction(ProgramFunction):
             b.store(self._address(place), self.table, position)
         for position, number in enumerate(run.numbers, len(run.places)):
             b.store(b.constant(number), b.offset(self.table, position, I64), 0)
-        kernel, scratch = self.kernels[run.kernel], self._address(self.program.scratch)
+        kernel, scratch = self.kernels[run.kernel], self._address(run.scratch)
         if kernel.words:
             b.store(self._words(kernel.words), b.offset(self.table, -1, POINTER), 0)
         for phase, count, step in merged(kernel.phases):
             with b.loop(0, count) as turn:
                 first = turn * step + phase.first
                 if self.pool is not None and phase.items > 1 and phase.cost >= WORTH_SHARING:
-                    self.pool.share(phase, self.table, first, scratch, self.program.scratch_bytes)
+                    behind = self._address(MemoryPlace(Base.ARENA, self.program.arena_bytes))
+                    self.pool.share(phase, self.table, first, (scratch, behind, self.program.worker_bytes))
                     continue
                 end = first + phase.items
                 text = f"ptr {self.table.text}, i64 {first.text}, i64 {end.text}, ptr {scratch.text}"

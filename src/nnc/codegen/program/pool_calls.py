@@ -2,20 +2,22 @@
 
     pool->parallel_for(pool->context, chunks, task, argument)      which calls task(argument, chunk) for each chunk
 
-Chunks never change results, whoever runs which of them, and each has scratch memory of its own.
+Chunks never change results, whoever runs which of them, and each has scratch memory of its own: the first what the
+program has planned, the others theirs behind the arena.
 """
 
 from __future__ import annotations
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase
-from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, U8, Builder, Module, Type, Value
 
 # Slots of the structure that a caller hands over, in addresses: context, workers (size_t), function.
 CONTEXT, WORKERS, PARALLEL_FOR = range(3)
-# Slots of a task's argument, in words: function, table, first item, items, chunks, scratch memory, its stride.
-FUNCTION, TABLE, FIRST, ITEMS, CHUNKS, SCRATCH, STRIDE = range(7)
-WORDS = 7
+# Slots of a task's argument, in words: function, table, first item, items, chunks, scratch memory of the first chunk,
+# that of the others, and its stride.
+FUNCTION, TABLE, FIRST, ITEMS, CHUNKS, SCRATCH, OTHERS, STRIDE = range(8)
+WORDS = 8
 
 
 def write_tasks(module: Module, name: str) -> None:
@@ -33,7 +35,8 @@ def write_tasks(module: Module, name: str) -> None:
 
     items, chunks, first = word(ITEMS), word(CHUNKS), word(FIRST)
     begin, end = first + (items * chunk) // chunks, first + (items * (chunk + 1)) // chunks
-    scratch = b.emit(ADDRESS, f"getelementptr i8, ptr {address(SCRATCH).text}, i64 {(chunk * word(STRIDE)).text}")
+    others = b.offset(address(OTHERS), (chunk - 1) * word(STRIDE), U8)
+    scratch = b.choose(b.compare("==", chunk, 0), address(SCRATCH), others)
     text = f"ptr {address(TABLE).text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text}"
     b.line(f"call void {address(FUNCTION).text}({text})")
     b.finish()
@@ -52,13 +55,14 @@ class PoolCalls:
     pool: Value
     argument: Value | None = None
 
-    def share(self, phase: Phase, table: Value, first: Value, scratch: Value, stride: int) -> None:
-        """All items of a phase, from `first` on."""
+    def share(self, phase: Phase, table: Value, first: Value, scratch: tuple[Value, Value, int]) -> None:
+        """All items of a phase, from `first` on; scratch memory of the first chunk, of the others, and its stride."""
         b, chunks = self.b, _chunks(self.b, self.pool, phase.items)
         if self.argument is None:
             self.argument = b.reserve(I64.size * WORDS)
-        words = {FIRST: first, ITEMS: b.constant(phase.items), CHUNKS: chunks, STRIDE: b.constant(stride)}
-        places = {FUNCTION: Value(f"@{phase.symbol}", ADDRESS, b), TABLE: table, SCRATCH: scratch}
+        words = {FIRST: first, ITEMS: b.constant(phase.items), CHUNKS: chunks, STRIDE: b.constant(scratch[2])}
+        places = {FUNCTION: Value(f"@{phase.symbol}", ADDRESS, b), TABLE: table}
+        places |= {SCRATCH: scratch[0], OTHERS: scratch[1]}
         for slot, value in (words | places).items():
             b.store(value, b.offset(self.argument, slot, I64), 0)
         self._call(chunks)

@@ -41,10 +41,14 @@ class MemoryPlace:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """A kernel by its number, the places of its operands and workspace, and numbers that it reads."""
+    """A kernel by its number, the places of its operands and workspace, and numbers that it reads.
+
+    From `scratch` on is the memory that whoever runs it alone has for itself.
+    """
 
     kernel: int
     places: tuple[MemoryPlace, ...]
+    scratch: MemoryPlace
     numbers: tuple[int, ...] = ()
 
 
@@ -104,11 +108,11 @@ class PortPlace:
 
 @dataclass(frozen=True, slots=True)
 class WholeProgram:
-    """A program with its ports, words that kernels set where an index is outside its axis, and memory of one worker.
+    """A program with its ports, and words that kernels set where an index is outside its axis.
 
     `state` is how the lasting memory begins. `constants` are in the library; None where the caller maps a file of them.
-    `pointers` is how many there are. Each worker has `scratch_bytes`, from `scratch` on, of whom a `pooled` program
-    may have several.
+    `pointers` is how many there are. Bytes of the arena from `behind` on are no part of the plan. A `pooled` program
+    may have several workers, each of whom but the first has `worker_bytes` behind the arena.
     """
 
     name: str
@@ -117,13 +121,13 @@ class WholeProgram:
     inputs: tuple[PortPlace, ...]
     outputs: tuple[PortPlace, ...]
     checks: tuple[MemoryPlace, ...]
-    scratch: MemoryPlace
+    behind: int
     arena_bytes: int
     state: bytes
     constants: bytes | None
     constant_bytes: int
     pointers: int = 0
-    scratch_bytes: int = 0
+    worker_bytes: int = 0
     pooled: bool = False
 
     @property

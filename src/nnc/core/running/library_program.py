@@ -111,8 +111,9 @@ class LibraryCode:
     """The object file of a program, and that of what compilers expect of a C library: memcpy and the like.
 
     `arena_bytes` counts those of the plan, and `beside` behind them by what they are for: words that kernels set and
-    copies without gaps, and scratch memory. `alone` is the program with what others find in a C library, where a module
-    is made of it without a linker. `arenas` are the bytes for each size, of which `arena_bytes` is the largest.
+    copies without gaps. A worker beyond the first needs `worker_bytes` more. `alone` is the program with what others
+    find in a C library, where a module is made of it without a linker. `arenas` are the bytes for each size, of which
+    `arena_bytes` is the largest.
     """
 
     target: TargetFacts
@@ -120,6 +121,7 @@ class LibraryCode:
     support: ObjectFile
     arenas: tuple[int, ...]
     beside: Mapping[str, int]
+    worker_bytes: int
     kernels: int
     alone: ObjectFile | None = None
 
