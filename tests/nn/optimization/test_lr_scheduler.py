@@ -9,7 +9,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.nn import optim
 from nnc.nn.optim import StepOptimizer, lr_scheduler
 from nnc.nn.optimization.lr_scheduler import LRScheduler
@@ -97,3 +97,24 @@ def test_a_rate_set_inside_a_compiled_function_is_refused() -> None:
     optimizer = held()
     with pytest.raises(UsageError, match="outside"):
         nnc.compile(lambda x: setattr(optimizer, "lr", 0.5))(X)
+
+
+def test_schedules_one_after_the_other_start_from_the_first_rate() -> None:
+    # The rates of PyTorch's page of SequentialLR, of 0.05.
+    optimizer = held(0.05)
+    constant = lr_scheduler.ConstantLR(optimizer, factor=0.1, total_iters=20)
+    falling = lr_scheduler.ExponentialLR(optimizer, gamma=0.9)
+    schedule = lr_scheduler.SequentialLR(optimizer, schedulers=[constant, falling], milestones=[20])
+    rates = []
+    for _ in range(23):
+        rates.append(optimizer.lr)
+        schedule.step()
+    assert rates == pytest.approx([0.005] * 20 + [0.05, 0.045, 0.0405])
+    for parts, milestones in (([constant], [20]), ([constant, falling, falling], [20, 10])):
+        with pytest.raises(ArgumentError, match="SequentialLR: got"):
+            lr_scheduler.SequentialLR(optimizer, parts, milestones)
+
+
+def test_polynomials_end_at_zero() -> None:
+    schedule = lr_scheduler.PolynomialLR(held(0.1), total_iters=4, power=2.0)
+    assert [schedule.rate(step) for step in (0, 2, 4, 9)] == pytest.approx([0.1, 0.025, 0.0, 0.0])

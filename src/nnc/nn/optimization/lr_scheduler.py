@@ -12,8 +12,10 @@ own. In a function that is compiled the rate is an input, so a step that sets it
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
+from weakref import WeakKeyDictionary
 
 from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
 from nnc.errors import ArgumentError
@@ -23,9 +25,17 @@ from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
-    "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
-    "MultiStepLR", "OneCycleLR", "ReduceLROnPlateau", "StepLR",
+    "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ExponentialLR", "LRScheduler", "LambdaLR",
+    "LinearLR", "MultiStepLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
+
+
+# The rate that an optimizer had before its first schedule, which all of them start from, as in PyTorch.
+_FIRST_RATES: WeakKeyDictionary[StepOptimizer, float] = WeakKeyDictionary()
+
+
+def _first_rate(optimizer: StepOptimizer) -> float:
+    return _FIRST_RATES.setdefault(optimizer, optimizer.lr)
 
 
 class LRScheduler:
@@ -58,25 +68,25 @@ class LRScheduler:
 @checked
 def StepLR(optimizer: StepOptimizer, step_size: Count, gamma: Rate = 0.1) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """nn.StepDecay"""
-    return LRScheduler(optimizer, StepDecay(optimizer.lr, step_size, gamma))
+    return LRScheduler(optimizer, StepDecay(_first_rate(optimizer), step_size, gamma))
 
 
 @checked
 def MultiStepLR(optimizer: StepOptimizer, milestones: Sequence[Count], gamma: Rate = 0.1) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """nn.Milestones"""
-    return LRScheduler(optimizer, Milestones(optimizer.lr, tuple(milestones), gamma))
+    return LRScheduler(optimizer, Milestones(_first_rate(optimizer), tuple(milestones), gamma))
 
 
 @checked
 def ExponentialLR(optimizer: StepOptimizer, gamma: Rate) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """rate · gamma^steps"""
-    return LRScheduler(optimizer, StepDecay(optimizer.lr, 1, gamma))
+    return LRScheduler(optimizer, StepDecay(_first_rate(optimizer), 1, gamma))
 
 
 @checked
 def CosineAnnealingLR(optimizer: StepOptimizer, T_max: Count, eta_min: Rate = 0.0) -> LRScheduler:  # noqa: N802, N803  # as PyTorch calls it
     """nn.Cosine, which stays at its end (PyTorch's rises again)."""
-    return LRScheduler(optimizer, Cosine(optimizer.lr, T_max, eta_min))
+    return LRScheduler(optimizer, Cosine(_first_rate(optimizer), T_max, eta_min))
 
 
 @checked
@@ -87,7 +97,7 @@ def CosineAnnealingWarmRestarts(  # noqa: N802  # as PyTorch calls it
     eta_min: Rate = 0.0,
 ) -> LRScheduler:
     """nn.CosineRestarts"""
-    return LRScheduler(optimizer, CosineRestarts(optimizer.lr, T_0, eta_min, T_mult))
+    return LRScheduler(optimizer, CosineRestarts(_first_rate(optimizer), T_0, eta_min, T_mult))
 
 
 @checked
@@ -95,7 +105,7 @@ def LinearLR(  # noqa: N802  # as PyTorch calls it
     optimizer: StepOptimizer, start_factor: Probability = 1 / 3, end_factor: Probability = 1.0, total_iters: Count = 5
 ) -> LRScheduler:
     """rate · (start + (end - start) · min(steps, total) / total)"""
-    base = optimizer.lr
+    base = _first_rate(optimizer)
     return LRScheduler(
         optimizer,
         lambda step: base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters),
@@ -121,8 +131,46 @@ def OneCycleLR(  # noqa: N802  # as PyTorch calls it
 @checked
 def LambdaLR(optimizer: StepOptimizer, lr_lambda: Callable[[int], float]) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """rate · lr_lambda(steps)"""
-    base = optimizer.lr
+    base = _first_rate(optimizer)
     return LRScheduler(optimizer, lambda step: base * float(lr_lambda(step)))
+
+
+@checked
+def ConstantLR(optimizer: StepOptimizer, factor: Probability = 1 / 3, total_iters: Count = 5) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """rate · factor for so many steps, then the rate"""
+    base = _first_rate(optimizer)
+    return LRScheduler(optimizer, lambda step: base * factor if step < total_iters else base)
+
+
+@checked
+def PolynomialLR(optimizer: StepOptimizer, total_iters: Count = 5, power: Rate = 1.0) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
+    """rate · (1 - min(steps, total) / total)^power"""
+    base = _first_rate(optimizer)
+    return LRScheduler(optimizer, lambda step: base * (1.0 - min(step, total_iters) / total_iters) ** power)
+
+
+@checked
+def SequentialLR(  # noqa: N802  # as PyTorch calls it
+    optimizer: StepOptimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[Count]
+) -> LRScheduler:
+    """Each schedule from its milestone on, where its own steps begin.
+
+    >>> optimizer = optim.SGD(nn.Linear(2, 1).parameters(), lr=0.1)
+    >>> parts = [optim.lr_scheduler.ConstantLR(optimizer, 0.5), optim.lr_scheduler.ExponentialLR(optimizer, 0.5)]
+    >>> schedule = optim.lr_scheduler.SequentialLR(optimizer, parts, milestones=[2])
+    >>> [round(schedule.rate(step), 3) for step in range(4)]
+    [0.05, 0.05, 0.1, 0.05]
+    """
+    begins, parts = (0, *milestones), tuple(schedulers)
+    if len(parts) != len(begins) or list(begins) != sorted(set(begins)):
+        got, need = f"{len(parts)} schedules, milestones {list(milestones)}", "a milestone before each but the first"
+        raise ArgumentError("SequentialLR", got=got, need=f"{need}, in order")
+
+    def rate(step: int) -> float:
+        place = bisect_right(begins, step) - 1
+        return parts[place].rate(step - begins[place])
+
+    return LRScheduler(optimizer, rate)
 
 
 class ReduceLROnPlateau:
