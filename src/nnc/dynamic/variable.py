@@ -369,6 +369,7 @@ class Variable(ArrayOperand):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: object) -> object:
+        self.tensor.check_file()
         # Who takes it may write there; what was read before is what is there now.
         storage = self.tensor.storage
         if storage.watch is None and storage.device.is_host:

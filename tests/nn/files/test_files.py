@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,3 +122,29 @@ def test_a_name_that_no_file_can_have_is_an_error_of_ours(door: str, name: str, 
 def test_a_library_is_not_written_where_no_folder_can_be() -> None:
     with pytest.raises(UsageError, match="/proc/nnc: got no such file or directory; need a folder that can be written"):
         library(network(), "net", batch=1).write("/proc/nnc")
+
+
+USES: dict[str, Callable[[nnc.Variable], object]] = {
+    "an operator": lambda x: x + 1,
+    "its numbers": lambda x: x.numpy(),
+    "its text": repr,
+    "a copy": copy.deepcopy,
+    "a pickle": pickle.dumps,
+    "DLPack": np.from_dlpack,
+    "DLPack of the tensor": lambda x: np.from_dlpack(x.tensor),
+    "a compiled function": nnc.compile(lambda x: x * 2),
+    "what a compiled function captured": lambda x: nnc.compile(lambda y: x * y)(np.float32(2)),
+    "a gradient": nnc.grad(lambda x: (x * x).sum()),
+    "another file": lambda x: nnc.save("/dev/null", {"x": x}),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_mapped_file_that_was_shortened_is_told_by_each_use(use: str, tmp_path: Path) -> None:
+    nnc.save(tmp_path / "x.safetensors", {"x": np.ones((1000, 1000), np.float32)})
+    x = nnc.load(tmp_path / "x.safetensors", mapped=True)["x"]
+    if "captured" not in use and use != "another file":
+        USES[use](x)
+    os.truncate(tmp_path / "x.safetensors", 5000)
+    with pytest.raises(FormatError, match="became shorter meanwhile"):
+        USES[use](x)

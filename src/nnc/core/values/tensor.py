@@ -166,6 +166,7 @@ class Tensor:
 
     def clone(self) -> Tensor:
         """The elements in fresh memory, in row-major order; nothing else of the storage comes along."""
+        self.check_file()
         copy = Tensor.empty(self.spec)
         copy._take(self)
         return copy
@@ -228,7 +229,7 @@ class Tensor:
         return self.clone()
 
     def __reduce__(self) -> tuple[Callable[[TensorSpec, bytes], Tensor], tuple[TensorSpec, bytes]]:
-        return Tensor.holding, (self.spec, self.to(CPU)._array.tobytes())
+        return Tensor.holding, (self.spec, self.to(CPU).numpy().tobytes())
 
     @property
     def shape(self) -> Shape:
@@ -249,9 +250,13 @@ class Tensor:
         """The elements as a NumPy array over the same memory (no copy). DeviceError for those of a device."""
         if not self.spec.device.is_host:
             raise self._elsewhere("numpy")
+        self.check_file()
+        return self._array
+
+    def check_file(self) -> None:
+        """FormatError where it lies in a file that was shortened since it was mapped: to touch it would end all."""
         if self.storage.file is not None:
             self.storage.file.check()
-        return self._array
 
     def reshape(self, shape: Iterable[int]) -> Tensor:
         """The same elements under another shape; the tensor must be contiguous."""
@@ -374,7 +379,7 @@ class Tensor:
                 raise BufferError(f"got {self.spec}; need a reader of such memory, which names a stream. Fix: x.cpu()")
             given = self.clone() if copy else self
             return capsule_of(given.spec, given.address, given.strides, given.storage)
-        return self._array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[misc]  # the stub leaves bool and bfloat16 out
+        return self.numpy().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)  # type: ignore[misc]  # the stub leaves bool and bfloat16 out
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (kind, number) of the device: (1, 0) is the CPU."""

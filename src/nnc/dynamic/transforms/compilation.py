@@ -429,6 +429,7 @@ def _operands(arrays: Sequence[Any]) -> tuple[DynamicGraph, list[Tensor], bool]:
             tensors.append(contiguous_tensor(entry))
             continue
         tensor = entry.tensor
+        tensor.check_file()
         tensors.append(tensor if tensor.is_contiguous else tensor.clone())
         if entry.place is not None:
             # Gradients may be asked for.
