@@ -9,6 +9,7 @@ Imports only point down this list:
     onnx
     sklearn
     autograd
+    keras
     lax
     optim
     utils
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
     from nnc import autograd as autograd
     from nnc import export as export
+    from nnc import keras as keras
     from nnc import language as language
     from nnc import lax as lax
     from nnc import onnx as onnx
@@ -149,7 +151,8 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "autograd", "concrete", "core", "dynamic", "errors", "export", "graph", "language", "lax", "nn",
+    "array_api", "autograd", "concrete", "core", "dynamic", "errors", "export", "graph", "keras", "language", "lax",
+    "nn",
     "numerics", "onnx", "ops", "optim", "parallel", "planning", "sklearn",
     "symbolic", "utils",
 )  # fmt: skip
@@ -261,6 +264,7 @@ __all__ = [
     "jacrev",
     "jit",
     "jvp",
+    "keras",
     "lax",
     "lazy",
     "load",

@@ -19,7 +19,7 @@ from nnc.ops import OPERATORS
 # Families have one name in every package that serves them: what is computed, how, and as a layer or a pass.
 FAMILIES = (
     "ops", "backends", "codegen/kernels", "nn/layers", "symbolic/passes", "cli", "onnx/rows", "onnx/exports",
-    "numerics",
+    "numerics", "keras",
 )  # fmt: skip
 # What repeats on purpose, with the reason.
 CLASSES = {
@@ -63,8 +63,8 @@ def test_public_classes_do_not_repeat_a_name() -> None:
     for file in source_files():
         for node in tree_of(file).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                # A class is a member of a family only as a kernel or a layer: elsewhere its name is its own.
-                kernel = any(file.is_relative_to(PACKAGE / one) for one in ("codegen/kernels", "nn/layers"))
+                # A class is a member of a family only as a kernel, a layer, or Keras': elsewhere its name is its own.
+                kernel = any(file.is_relative_to(PACKAGE / one) for one in ("codegen/kernels", "nn/layers", "keras"))
                 found[node.name].append(file if kernel else PACKAGE / file.name)
     assert repeated(found) == set(CLASSES)
 

@@ -57,8 +57,8 @@ def test_every_package_has_a_docstring() -> None:
 
 
 def test_no_file_has_an_empty_name() -> None:
-    # PyTorch's and MLX's own names of packages, by which their users import them.
-    theirs = {PACKAGE / "utils", PACKAGE / "nn" / "utils"}
+    # PyTorch's, MLX's and Keras' own names of packages, by which their users import them.
+    theirs = {PACKAGE / "utils", PACKAGE / "nn" / "utils", PACKAGE / "keras" / "utils"}
     names = {file.stem for file in source_files()}
     names |= {file.parent.name for file in source_files() if file.parent not in theirs}
     assert names.isdisjoint(FORBIDDEN_NAMES)

@@ -1,0 +1,386 @@
+"""What all layers of `nnc.keras` have: Keras' way to make weights, to call, and to be named.
+
+A layer of Keras is an `nn.Module`: it has tensors of its own, and stands wherever layers of nnc do. What differs is
+said here: `build(input_shape)` makes weights by `add_weight`, `call` may take `training` and `mask`, and calls are
+those of use unless `training=True` is said or `fit` runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from inspect import Parameter as Argument
+from inspect import signature
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.tensor import as_array
+from nnc.dynamic import eager
+from nnc.dynamic.state import current
+from nnc.dynamic.tree import flatten, map_leaves
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, ShapeError
+from nnc.keras import initializers, regularizers
+from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
+from nnc.keras.named import Made, fresh_name, snake_case
+from nnc.nn.layers.layer import MultiLayer
+from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.state.layer_state import LayerState
+
+# Whether the calls that are running are those of training; None outside of all.
+_TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
+# What layers add to the loss while they are called.
+_LOSSES: ContextVar[list[Any] | None] = ContextVar("losses", default=None)
+# What layers of Keras take by name, whatever they compute.
+COMMON = ("name", "trainable", "dtype", "input_shape", "batch_input_shape", "input_dim", "activity_regularizer")
+
+
+@contextmanager
+def called_for(training: bool | None) -> Iterator[None]:
+    """Inside, layers are called for training or for use; None changes nothing."""
+    token = _TRAINING.set(_TRAINING.get() if training is None else training)
+    try:
+        yield
+    finally:
+        _TRAINING.reset(token)
+
+
+@contextmanager
+def collected_losses() -> Iterator[list[Any]]:
+    """What layers add to the loss inside."""
+    losses: list[Any] = []
+    token = _LOSSES.set(losses)
+    try:
+        yield losses
+    finally:
+        _LOSSES.reset(token)
+
+
+class Layer(Module):
+    """A layer in Keras' way: subclasses say `call`, and `build(input_shape)` where they have weights.
+
+    >>> from nnc import keras
+    >>> class Scaled(keras.layers.Layer):
+    ...     def build(self, input_shape):
+    ...         self.scale = self.add_weight(shape=(input_shape[-1],), initializer="ones")
+    ...     def call(self, inputs):
+    ...         return inputs * self.scale
+    >>> Scaled()([[1.0, 2.0]]).tolist()
+    [[1.0, 2.0]]
+    """
+
+    # Masks of inputs are those of outputs, where a layer does not say otherwise.
+    supports_masking: ClassVar[bool] = False
+    _takes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        build = cls.__dict__.get("build")
+        if build is not None:
+            cls.build = _build_of_shape(build)
+        super().__init_subclass__()
+        call = cls.__dict__.get("call", cls.__dict__.get("forward"))
+        if call is not None:
+            cls._call = call  # type: ignore[method-assign]  # of the subclass
+            cls.forward = Layer._run_call  # which knows training and masks
+            parameters = signature(call).parameters
+            anything = any(entry.kind is Argument.VAR_KEYWORD for entry in parameters.values())
+            cls._takes = frozenset(("training",)) if anything else frozenset(parameters)
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        """A layer that remembers what it was made of."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_made", Made(args, options))
+        made.own.training = False
+        return made
+
+    def __init__(self, **options: Any) -> None:
+        unknown = sorted(options.keys() - {*COMMON})
+        if unknown:
+            got, need = f"{unknown[0]}={options[unknown[0]]!r}", f"its own options, or {', '.join(COMMON[:3])}"
+            raise ArgumentError(type(self).__name__, got=got, need=need, origin=caller_origin())
+        self.name = options.get("name") or fresh_name(snake_case(type(self).__name__))
+        shape = options.get("input_shape")
+        if options.get("batch_input_shape") is not None:
+            shape = options["batch_input_shape"][1:]
+        if options.get("input_dim") is not None:
+            shape = (options["input_dim"],)
+        self.given_shape: tuple[int | None, ...] | None = None if shape is None else tuple(shape)
+        self.activity_regularizer = regularizers.get(options.get("activity_regularizer"))
+        if not options.get("trainable", True):
+            self.trainable = False
+
+    # ---- what subclasses say
+
+    # Users say `build(input_shape)`: a type checker takes that for another method.
+    build: Any = None
+
+    def make_weights(self, input_shape: Any) -> None:
+        """What layers of nnc do in `build(input_shape)`."""
+
+    def _call(self, *inputs: Any, **options: Any) -> Any:
+        kind = type(self).__name__
+        raise ArgumentError(kind, got="a layer without call", need="its function", fix="def call(self, inputs): …")
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Which steps of the outputs are real."""
+        return previous_mask if self.supports_masking else None
+
+    # ---- weights
+
+    @property
+    def built(self) -> bool:
+        """Whether the weights are there."""
+        return bool(vars(self).get("_built", False))
+
+    @built.setter
+    def built(self, value: bool) -> None:
+        object.__setattr__(self, "_built", value)
+
+    def add_weight(
+        self,
+        shape: Sequence[int] = (),
+        initializer: Any = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+        name: str | None = None,
+        **unused: Any,
+    ) -> Variable:
+        """A weight of this layer: a tensor that `fit` trains, unless `trainable=False`."""
+        if constraint is not None:
+            fix = "clip the weight in a callback, or divide by its norm in call"
+            raise ArgumentError("add_weight", got="a constraint", need="none", fix=fix, origin=caller_origin())
+        if isinstance(shape, int):
+            shape = (shape,)
+        if any(size is None for size in shape):
+            fix = "say that size in Input(shape=…)"
+            raise ShapeError("add_weight", got=f"{tuple(shape)}", need="known sizes", fix=fix, origin=caller_origin())
+        draw = initializers.get("glorot_uniform" if initializer is None else initializer)
+        assert draw is not None
+        values = np.asarray(as_array(draw(tuple(shape))), np.float32 if dtype is None else str(dtype)).reshape(shape)
+        name = name or f"weight{len(self.own.variables) + len(self.own.statistics)}"
+        if trainable:
+            weight = self.own.variables[name] = layer_parameter(np.ascontiguousarray(values))
+        else:
+            weight = self.own.statistics[name] = eager.tensor(np.ascontiguousarray(values))
+        penalty = regularizers.get(regularizer)
+        if penalty is not None:
+            self._penalties.append((weight, penalty))
+        return weight
+
+    @property
+    def _penalties(self) -> list[tuple[Variable, Callable[[Any], Any]]]:
+        known: list[tuple[Variable, Callable[[Any], Any]]] = vars(self).setdefault("_penalized", [])
+        return known
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, Variable):
+            # A weight is called what the attribute is called.
+            for group in (self.own.variables, self.own.statistics):
+                before = next((known for known, weight in group.items() if weight is value), None)
+                if before is not None:
+                    renamed = {name if known == before else known: weight for known, weight in group.items()}
+                    group.clear()
+                    group.update(renamed)
+                    return
+        super().__setattr__(name, value)
+
+    def own_assign(self, **values: Any) -> None:
+        """Give statistics of this layer, by name, their next values."""
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def named_children(self) -> dict[str, LayerState]:
+        """The layers among the attributes."""
+        return {path: layer for path, layer in super().named_children().items() if not path.startswith("_made")}
+
+    @property
+    def weights(self) -> list[Variable]:
+        """All tensors, layer by layer: what is trained, then what is kept."""
+        return [
+            weight
+            for layer in self.modules()
+            for group in (layer.own.variables, layer.own.statistics)
+            for weight in group.values()
+        ]
+
+    def named_tensors(self) -> dict[str, Variable]:
+        """All tensors by their paths."""
+        return dict([*self.named_parameters(), *self.named_buffers()])
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """What `fit` trains."""
+        return [*self.trainable_parameters().values()]
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        """What `fit` does not train: frozen weights and statistics."""
+        trained = {id(weight) for weight in self.trainable_weights}
+        return [weight for weight in self.weights if id(weight) not in trained]
+
+    variables, trainable_variables, non_trainable_variables = weights, trainable_weights, non_trainable_weights
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the weights are trained; it may be set, for all layers below too."""
+        return not self.own.frozen
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        (self.unfreeze if value else self.freeze)()
+
+    def get_weights(self) -> list[NDArray[np.generic]]:
+        """Copies of all tensors."""
+        return [weight.tensor.copied() for weight in self.weights]
+
+    def set_weights(self, weights: Sequence[ArrayLike]) -> None:
+        """Give all tensors these values, in the order of `get_weights`."""
+        own, values = self.weights, [as_array(value) for value in weights]
+        shapes = [value.shape for value in values], [weight.shape for weight in own]
+        if shapes[0] != shapes[1]:
+            raise ShapeError(
+                "set_weights", got=f"{len(values)} arrays {shapes[0]}", need=f"{shapes[1]}", origin=caller_origin()
+            )
+        for weight, value in zip(own, values, strict=True):
+            weight.become(eager.tensor(value, weight.dtype))
+
+    def count_params(self) -> int:
+        """How many numbers all tensors have."""
+        return sum(weight.spec.elements for weight in self.weights)
+
+    # ---- losses
+
+    def add_loss(self, loss: Any) -> None:
+        """Add a scalar to what `fit` minimizes."""
+        collected = _LOSSES.get()
+        if collected is not None:
+            collected.append(loss)
+
+    @property
+    def losses(self) -> list[Any]:
+        """Penalties on the weights of this layer and of those below it."""
+        return [
+            penalty(current(weight))
+            for layer in self.modules()
+            if isinstance(layer, Layer)
+            for weight, penalty in layer._penalties
+        ]
+
+    # ---- in models
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Where the layer is applied to `keras.Input`s and what comes of them."""
+        known: list[Node] = vars(self).setdefault("_nodes", [])
+        return known
+
+    @property
+    def input(self) -> Any:
+        """What the layer is applied to in a model."""
+        inputs = self._node("input").inputs
+        return inputs[0] if len(inputs) == 1 else inputs
+
+    @property
+    def output(self) -> Any:
+        """What the layer gives in a model."""
+        outputs = self._node("output").outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _node(self, subject: str) -> Node:
+        if not self.nodes:
+            fix = "keras.Input(shape=…) first, or keras.Model(inputs, outputs)"
+            raise ArgumentError(subject, got="a layer in no model of known inputs", need="one", fix=fix)
+        return self.nodes[0]
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of what the layer gives in a model."""
+        return map_leaves(lambda tensor: tensor.shape, self.output)
+
+    @property
+    def takes_mask(self) -> bool:
+        """Whether `call` is told which steps are real."""
+        return "mask" in self._takes
+
+    # ---- calls
+
+    def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:
+        """The layer of arrays and operands, or a part of a model where they are `keras.Input`s."""
+        leaves, _ = flatten((values, options))
+        if any(isinstance(leaf, KerasTensor) for leaf in leaves):
+            self.ensure_built(values)
+            outputs = applied(self, *values, **options)
+            self.nodes.append(flatten(outputs)[0][0].node)
+            return outputs
+        training = options.pop("training", None)
+        self.ensure_built(values)
+        with called_for(training):
+            return super().__call__(*values, name=name, **options)
+
+    def ensure_built(self, values: tuple[Any, ...]) -> None:
+        """The weights, for inputs like these."""
+        if not self.built:
+            given = values[0] if values else None
+            self.build(map_leaves(_batch_shape, given))
+
+    def _run_call(self, *inputs: Any, **options: Any) -> Any:
+        """`call`, which is told of training where it asks."""
+        if "training" in self._takes:
+            # In a step of an `nn.Model` as that is, and else as `train()` and `eval()` have it.
+            training = _TRAINING.get()
+            options.setdefault("training", self.training if training is None else training)
+        outputs = self._call(*inputs, **options)
+        if self.activity_regularizer is not None:
+            self.add_loss(self.activity_regularizer(outputs) / outputs.shape[0])
+        return outputs
+
+    # What the frame of a module runs; `__call__` above would be taken for it.
+    forward = _run_call
+
+    def get_config(self) -> dict[str, Any]:
+        """The options that made the layer, by name."""
+        made: Made = vars(self)["_made"]
+        names = [name for name in signature(type(self)).parameters if name != "self"]
+        return {"name": self.name, **dict(zip(names, made.args, strict=False)), **made.options}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """A layer of these options."""
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+
+def _build_of_shape(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Keras' `build(input_shape)` beside ours, `build(scope, x)`: what a layer computes in a scope."""
+
+    @wraps(make)
+    def build(self: Layer, *given: Any) -> Any:
+        if len(given) != 1:
+            return MultiLayer.build(self, *given)
+        self.built = True
+        return make(self, *given)
+
+    return build
+
+
+def _make_weights(layer: Layer, input_shape: Any) -> None:
+    layer.make_weights(input_shape)
+
+
+# Set behind the class, which checks and wraps what it finds there.
+Layer.build = _build_of_shape(_make_weights)
+
+
+def _batch_shape(value: Any) -> tuple[int | None, ...]:
+    """The shape, whose first size is that of a batch."""
+    shape = tuple(getattr(value, "shape", None) or np.shape(value))
+    return (None, *shape[1:])

@@ -1,0 +1,145 @@
+"""What `fit`, `evaluate` and `predict` are given, as batches (x, y, weights): arrays, or an iterable of batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.transforms.randomness import next_counter
+from nnc.dynamic.tree import flatten, map_leaves
+from nnc.errors import ArgumentError, DataError
+from nnc.keras.metric_states import plain
+from nnc.nn.state.generators import generator_for
+
+Batch = tuple[Any, Any, Any]
+
+
+def array(value: Any) -> NDArray[Any]:
+    """An array that models take: 64-bit floats are f32."""
+    values = plain(value)
+    if values.dtype == object or values.dtype.kind in "USOM":
+        fix = "numbers: np.asarray(x, np.float32), or words by a dictionary"
+        raise DataError("fit", got=f"an array of {values.dtype}", need="numbers", fix=fix, origin=caller_origin())
+    return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def is_arrays(x: Any) -> bool:
+    """Whether it is arrays in memory, and no source of batches."""
+    if isinstance(x, list | tuple):
+        return bool(x) and (all(map(is_arrays, x)) or all(isinstance(value, int | float) for value in x))
+    if isinstance(x, Mapping):
+        return all(map(is_arrays, x.values()))
+    return hasattr(x, "shape") or hasattr(x, "__array__")
+
+
+class Arrays:
+    """Batches of arrays in memory, in another order in each epoch where it is asked for."""
+
+    def __init__(self, x: Any, y: Any, weights: Any, batch_size: int, shuffle: bool) -> None:
+        self.x, self.y = map_leaves(array, _as_tree(x)), None if y is None else map_leaves(array, _as_tree(y))
+        self.weights = None if weights is None else map_leaves(array, _as_tree(weights))
+        self.batch_size, self.shuffle = batch_size, shuffle
+        counts = {
+            len(leaf) if leaf.ndim else 0 for leaf in flatten((self.x, self.y, self.weights))[0] if leaf is not None
+        }
+        if len(counts) != 1 or not max(counts):
+            got = f"arrays of {', '.join(map(str, sorted(counts)))} examples"
+            raise DataError("fit", got=got, need="as many in each, and one at least", origin=caller_origin())
+        self.count = counts.pop()
+
+    def __len__(self) -> int:
+        return math.ceil(self.count / self.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        order: Any = None
+        if self.shuffle:
+            order = generator_for(int(next_counter()), "keras.fit").permutation(self.count)
+        for start in range(0, self.count, self.batch_size):
+            stop = min(start + self.batch_size, self.count)
+            chosen = slice(start, stop) if order is None else order[start:stop]
+            yield self.at(chosen)
+
+    def at(self, chosen: Any) -> Batch:
+        """The examples at these places."""
+        return map_leaves(lambda leaf: None if leaf is None else leaf[chosen], (self.x, self.y, self.weights))  # type: ignore[no-any-return]
+
+    def split(self, share: float) -> tuple[Arrays, Arrays]:
+        """All but the last part, and that."""
+        at = math.floor(self.count * (1.0 - share))
+        if not 0 < at < self.count:
+            got = f"validation_split={share} of {self.count} examples"
+            raise DataError("fit", got=got, need="examples on both sides", origin=caller_origin())
+        parts = self.at(slice(0, at)), self.at(slice(at, None))
+        before, behind = (Arrays(*part, self.batch_size, self.shuffle) for part in parts)
+        behind.shuffle = False
+        return before, behind
+
+
+class Batches:
+    """Batches of an iterable: tuples (x,), (x, y) or (x, y, weights); of a `keras.utils.PyDataset` by number."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self._rest: Iterator[Any] | None = None
+
+    def __len__(self) -> int:
+        length = getattr(self.source, "__len__", None)
+        return 0 if length is None else int(length())
+
+    def __iter__(self) -> Iterator[Batch]:
+        source = self.source
+        if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, list | tuple):
+            rows: Iterable[Any] = (source[place] for place in range(len(source)))
+        elif iter(source) is source:
+            # A generator goes on where it stands.
+            rows = source
+        else:
+            rows = source
+        for row in rows:
+            yield _batch(row)
+        if hasattr(source, "on_epoch_end"):
+            source.on_epoch_end()
+
+
+def _batch(row: Any) -> Batch:
+    parts = row if isinstance(row, tuple | list) else (row,)
+    if not 1 <= len(parts) <= 3:
+        got, need = f"a batch of {len(parts)}", "(x,), (x, y) or (x, y, sample_weight)"
+        raise DataError("fit", got=got, need=need, origin=caller_origin())
+    x, y, weights = (*parts, None, None)[:3]
+    return tuple(None if part is None else map_leaves(array, _as_tree(part)) for part in (x, y, weights))  # type: ignore[return-value]
+
+
+def _as_tree(value: Any) -> Any:
+    """Lists of numbers are arrays."""
+    if isinstance(value, list | tuple) and value and not any(is_arrays(part) for part in value):
+        return np.asarray(value)
+    return value if isinstance(value, list | tuple | dict) else plain(value)
+
+
+def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: bool) -> Arrays | Batches:
+    """Batches of what was given."""
+    if is_arrays(x) or isinstance(x, int | float):
+        return Arrays(x, y, weights, batch_size or 32, shuffle)
+    if isinstance(x, list) and x and not isinstance(x[0], tuple | dict):
+        return Arrays(np.asarray(x), y, weights, batch_size or 32, shuffle)
+    if y is not None:
+        raise ArgumentError("fit", got="y beside batches", need="batches (x, y) alone", origin=caller_origin())
+    if not hasattr(x, "__iter__") and not hasattr(x, "__getitem__"):
+        got, need = f"x={type(x).__name__}", "arrays, or an iterable of batches"
+        raise ArgumentError("fit", got=got, need=need, origin=caller_origin())
+    return Batches(x)
+
+
+def class_weights(y: Any, chosen: Mapping[int, float]) -> NDArray[np.float32]:
+    """The weight of each example by its class."""
+    classes = plain(y)
+    if classes.ndim > 1 and classes.shape[-1] > 1:
+        classes = classes.argmax(-1)
+    classes = classes.reshape(len(classes), -1)[:, 0].astype(np.int64)
+    return np.array([chosen.get(int(number), 1.0) for number in classes], np.float32)

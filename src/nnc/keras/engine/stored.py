@@ -1,0 +1,189 @@
+"""Models read again from the files that `model.save` wrote (`nnc.keras.engine.writing`).
+
+Classes of your own are named by `custom_objects`, or registered; nothing in a file is run.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnc.core.values.dtype import dtype_of
+from nnc.core.values.serialize import load_tensors
+from nnc.core.values.spec import TensorSpec
+from nnc.dynamic.tree import flatten
+from nnc.errors import FormatError
+from nnc.keras.engine.base_layer import Layer
+from nnc.keras.engine.keras_tensor import Input, KerasTensor, applied
+from nnc.keras.engine.network import Model, Sequential
+from nnc.keras.engine.writing import FACT, VERSION, Writer
+
+C = TypeVar("C")
+# Where classes and functions may come from that a file names.
+HOMES = ("nnc.keras.", "nnc.numerics.", "nnc.array_api.", "nnc.ops.")
+_REGISTERED: dict[str, Any] = {}
+
+
+def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable[[C], C]:
+    """A decorator: files may name this class or function."""
+
+    def register(kind: C) -> C:
+        _REGISTERED[name or kind.__name__] = kind  # type: ignore[attr-defined]  # classes and functions have one
+        return kind
+
+    return register
+
+
+class Reader:
+    """A model made again of JSON."""
+
+    def __init__(self, rows: list[Any], own: Mapping[str, Any]) -> None:
+        self.rows, self.own = rows, {**_REGISTERED, **own}
+        self.layers: dict[int, Any] = {}
+
+    def value(self, given: Any, tensors: Mapping[tuple[int, int], Any] | None = None) -> Any:
+        """A value again."""
+        if isinstance(given, list):
+            return [self.value(part, tensors) for part in given]
+        if not isinstance(given, dict):
+            return given
+        kind = next(iter(given), "")
+        inner: Any = given.get(kind)
+        if kind == "tuple":
+            return tuple(self.value(part, tensors) for part in inner)
+        if kind == "map":
+            return {self.value(key): self.value(part, tensors) for key, part in inner}
+        return self.object(kind, inner, given, tensors)
+
+    def object(self, kind: str, inner: Any, given: Mapping[str, Any], tensors: Any) -> Any:
+        """What is no container."""
+        match kind:
+            case "dtype":
+                return dtype_of(inner)
+            case "slice":
+                return slice(*map(self.value, inner))
+            case "array":
+                return np.asarray(inner, given["of"])
+            case "spec":
+                return TensorSpec(tuple(inner[0]), dtype_of(inner[1]))
+            case "tensor" if tensors is not None:
+                return tensors[inner[0], inner[1]]
+            case "layer":
+                return self.layer(inner)
+            case "class" | "function":
+                return self.named(inner)
+            case "made":
+                kind_of = self.named(inner["of"])
+                return kind_of(*self.value(inner["args"]), **self.value(inner["options"]))
+        raise FormatError("load_model", got=f"a value of {kind!r}", need="a file that nnc.keras wrote")
+
+    def named(self, name: str) -> Any:
+        """A class or function by its name."""
+        if name in self.own:
+            return self.own[name]
+        module, _, last = name.rpartition(".")
+        if not module:
+            fix = f"keras.models.load_model(path, custom_objects={{{name!r}: {name}}})"
+            raise FormatError("load_model", got=f"{name}, which is not nnc's", need="its class", fix=fix)
+        if module == "_operator":
+            if last in OPERATORS:
+                return getattr(operator, last)
+        elif module.startswith(HOMES):
+            value = getattr(import_module(module), last, None)
+            if isinstance(value, type | FunctionType) and value.__module__ == module:
+                return value
+        raise FormatError("load_model", got=f"the name {name}", need="a class or function of nnc.keras")
+
+    def layer(self, number: int) -> Any:
+        """A layer of the table."""
+        if number not in self.layers:
+            row = self.rows[number]
+            self.layers[number] = made = self.described(row)
+            made.name = row["name"]
+            given = self.value(row.get("for"))
+            if given is not None:
+                made.build_for(given)
+        return self.layers[number]
+
+    def described(self, row: Mapping[str, Any]) -> Any:
+        """A layer of its row."""
+        if "sequential" in row:
+            head = [] if row["head"] is None else [self.input(row["head"])]
+            return Sequential([*head, *self.value(row["sequential"])], name=row["name"])
+        if "model" in row:
+            return self.graph(row["model"], row["name"])
+        if "config" in row:
+            return self.named(row["class"]).from_config(self.value(row["config"]))
+        return self.value({"made": row["made"]})
+
+    def input(self, given: Mapping[str, Any]) -> KerasTensor:
+        """An input."""
+        return Input(batch_shape=given["shape"], dtype=given["dtype"], name=given["name"])
+
+    def graph(self, given: Mapping[str, Any], name: str) -> Any:
+        """A model of inputs and outputs."""
+        tensors: dict[tuple[int, int], Any] = {
+            (-1, place): self.input(row) for place, row in enumerate(given["inputs"])
+        }
+        for number, (function, values, options) in enumerate(given["nodes"]):
+            call, args = self.value(function), self.value(values, tensors)
+            chosen = self.value(options, tensors)
+            outputs = call(*args, **chosen) if isinstance(call, Layer) else applied(call, *args, **chosen)
+            tensors.update(((number, place), leaf) for place, leaf in enumerate(flatten(outputs)[0]))
+        return Model(self.value(given["input"], tensors), self.value(given["output"], tensors), name=name)
+
+
+def load_model(
+    filepath: Path | str, custom_objects: Mapping[str, Any] | None = None, compile: bool = True, safe_mode: bool = True
+) -> Any:
+    """The model of a file that `model.save` wrote, compiled as it was; the optimizer goes on where it stood.
+
+    Classes and functions of your own are looked up in `custom_objects`, and among those that were registered.
+
+    >>> from nnc import keras
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.save("model.keras")
+    >>> keras.models.load_model("model.keras").output_shape
+    (None, 2)
+    """
+    stored = load_tensors(filepath)
+    if FACT not in stored.metadata:
+        fix = "model.load_weights(path) for weights alone; nnc.nn.load_model for models of nn"
+        raise FormatError(str(filepath), got="no description of a model", need="a file of model.save", fix=fix)
+    facts = json.loads(stored.metadata[FACT])
+    if facts["version"] != VERSION:
+        raise FormatError(str(filepath), got=f"version {facts['version']}", need=f"version {VERSION}")
+    reader = Reader(facts["layers"], custom_objects or {})
+    model = reader.layer(facts["model"])
+    given = stored.tensors
+    model.load_state_dict({name[6:]: tensor.numpy() for name, tensor in given.items() if name.startswith("model.")})
+    for path, layer in model.named_modules():
+        layer.own.frozen = path in facts["frozen"]
+    if compile and "compiled" in facts:
+        optimizer, loss, weights, metrics, weighted = (reader.value(part) for part in facts["compiled"])
+        model.compile(optimizer, loss, metrics, weights, weighted)
+        if facts["rate"] is not None:
+            optimizer.learning_rate = facts["rate"]
+        optimizer.take_slots(
+            model.trainable_parameters(),
+            {name[10:]: tensor for name, tensor in given.items() if name.startswith("optimizer.")},
+        )
+    return model
+
+
+def clone_model(model: Model) -> Any:
+    """A model of the same layers, with weights of its own that begin anew."""
+    writer = Writer()
+    number = writer.layer(model)
+    return Reader(json.loads(json.dumps(writer.rows)), writer.own).layer(number)
+
+
+# The operators of `keras.Input`s that a file may name.
+OPERATORS = frozenset(("add", "sub", "mul", "truediv", "matmul", "pow", "neg", "gt", "lt", "getitem"))

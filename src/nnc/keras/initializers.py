@@ -1,0 +1,221 @@
+"""How weights begin, under Keras' names; each takes a shape and gives an array.
+
+Fans are Keras': of a kernel [spatial…, in, out] the last two axes, each times the number of spatial places.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.dynamic.transforms.randomness import next_counter
+from nnc.keras.named import Remembered, named
+from nnc.nn.layers import initializers
+from nnc.nn.state.generators import generator_for
+
+Shape: TypeAlias = Sequence[int]
+
+
+class Initializer(Remembered):
+    """`initializer(shape)` is an array: the same of the same `seed`, of none what `nnc.seed` decides."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+
+    def __call__(self, shape: Shape, dtype: Any = None) -> NDArray[np.float32]:
+        """Values of this shape."""
+        seed = int(next_counter()) if self.seed is None else self.seed
+        return np.asarray(self.values(generator_for(seed, "keras"), tuple(shape)), np.float32)
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        """What subclasses draw."""
+        raise NotImplementedError
+
+
+class Zeros(Initializer):
+    """All zeros."""
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return np.zeros(shape)
+
+
+class Ones(Initializer):
+    """All ones."""
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return np.ones(shape)
+
+
+class Constant(Initializer):
+    """All of one value."""
+
+    def __init__(self, value: float = 0.0) -> None:
+        super().__init__()
+        self.value = value
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return np.full(shape, self.value)
+
+
+class RandomNormal(Initializer):
+    """Normal of this mean and deviation."""
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return generator.normal(self.mean, self.stddev, shape)
+
+
+class TruncatedNormal(RandomNormal):
+    """Normal of this mean and deviation, drawn anew beyond two deviations."""
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return self.mean + self.stddev * _within_two(generator, shape)
+
+
+class RandomUniform(Initializer):
+    """Uniform in minval..maxval."""
+
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.minval, self.maxval = minval, maxval
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return generator.uniform(self.minval, self.maxval, shape)
+
+
+class VarianceScaling(Initializer):
+    """Of variance scale / n, where n is the fan "fan_in", "fan_out", or their mean, "fan_avg"."""
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(seed)
+        self.scale, self.mode, self.distribution = scale, mode, distribution
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        fan_in, fan_out = fans(shape)
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        variance = self.scale / max(1.0, count)
+        if self.distribution == "uniform":
+            bound = math.sqrt(3.0 * variance)
+            return generator.uniform(-bound, bound, shape)
+        if self.distribution == "untruncated_normal":
+            return generator.normal(0.0, math.sqrt(variance), shape)
+        # The deviation of what is left within two deviations is 0.8796 of them.
+        return math.sqrt(variance) / 0.87962566103423978 * _within_two(generator, shape)
+
+
+class GlorotUniform(VarianceScaling):
+    """Uniform in ±√(6 / (fan_in + fan_out))."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(1.0, "fan_avg", "uniform", seed)
+
+
+class GlorotNormal(VarianceScaling):
+    """Truncated normal of variance 2 / (fan_in + fan_out)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(1.0, "fan_avg", "truncated_normal", seed)
+
+
+class HeUniform(VarianceScaling):
+    """Uniform in ±√(6 / fan_in)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(2.0, "fan_in", "uniform", seed)
+
+
+class HeNormal(VarianceScaling):
+    """Truncated normal of variance 2 / fan_in."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(2.0, "fan_in", "truncated_normal", seed)
+
+
+class LecunUniform(VarianceScaling):
+    """Uniform in ±√(3 / fan_in)."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(1.0, "fan_in", "uniform", seed)
+
+
+class LecunNormal(VarianceScaling):
+    """Truncated normal of variance 1 / fan_in."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(1.0, "fan_in", "truncated_normal", seed)
+
+
+class Orthogonal(Initializer):
+    """An orthogonal matrix, times `gain`."""
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        drawn = np.empty(shape, np.float32)
+        initializers.orthogonal(generator, drawn)
+        return self.gain * drawn
+
+
+def _within_two(generator: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Normal, drawn anew beyond two deviations."""
+    drawn = generator.normal(size=shape)
+    while (outside := np.abs(drawn) > 2.0).any():
+        drawn[outside] = generator.normal(size=int(outside.sum()))
+    return drawn
+
+
+def fans(shape: tuple[int, ...]) -> tuple[float, float]:
+    """(fan_in, fan_out) of a kernel [spatial…, in, out]."""
+    if len(shape) < 2:
+        size = float(math.prod(shape))
+        return size, size
+    places = math.prod(shape[:-2])
+    return float(shape[-2] * places), float(shape[-1] * places)
+
+
+NAMES: dict[str, Callable[[], Initializer]] = {
+    "zeros": Zeros,
+    "ones": Ones,
+    "constant": Constant,
+    "random_normal": RandomNormal,
+    "normal": RandomNormal,
+    "truncated_normal": TruncatedNormal,
+    "random_uniform": RandomUniform,
+    "uniform": RandomUniform,
+    "glorot_uniform": GlorotUniform,
+    "glorot_normal": GlorotNormal,
+    "he_uniform": HeUniform,
+    "he_normal": HeNormal,
+    "lecun_uniform": LecunUniform,
+    "lecun_normal": LecunNormal,
+    "orthogonal": Orthogonal,
+}
+
+
+def get(value: str | Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """The initializer of that name, one made of a class, or any function of a shape as it is.
+
+    >>> from nnc import keras
+    >>> keras.initializers.get("zeros")((2,))
+    array([0., 0.], dtype=float32)
+    """
+    if value is None:
+        return None
+    made = named("initializer", value, NAMES) if isinstance(value, str) else value
+    initializer: Callable[..., Any] = made() if isinstance(made, type) else made
+    return initializer

@@ -1,0 +1,36 @@
+"""Layers under Keras' names: arguments, defaults and orders of weights are Keras'; images have channels last."""
+
+from typing import TYPE_CHECKING
+
+from nnc.keras.engine.keras_tensor import Input as Input
+from nnc.keras.layers import convolutional, core, merging, normalizing, pools, recurrent_units
+from nnc.keras.layers.convolutional import *
+from nnc.keras.layers.core import *
+from nnc.keras.layers.merging import *
+from nnc.keras.layers.normalizing import *
+from nnc.keras.layers.pools import *
+from nnc.keras.layers.recurrent_units import *
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.keras_names import LAYERS
+
+# Keras' own second names.
+MaxPool1D, MaxPool2D, MaxPool3D = MaxPooling1D, MaxPooling2D, MaxPooling3D
+AvgPool1D, AvgPool2D, AvgPool3D = AveragePooling1D, AveragePooling2D, AveragePooling3D
+GlobalAvgPool1D, GlobalAvgPool2D = GlobalAveragePooling1D, GlobalAveragePooling2D
+GlobalMaxPool1D, GlobalMaxPool2D = GlobalMaxPooling1D, GlobalMaxPooling2D
+Convolution1D, Convolution2D, Convolution2DTranspose = Conv1D, Conv2D, Conv2DTranspose
+SECOND_NAMES = (
+    "MaxPool1D", "MaxPool2D", "MaxPool3D", "AvgPool1D", "AvgPool2D", "AvgPool3D", "GlobalAvgPool1D",
+    "GlobalAvgPool2D", "GlobalMaxPool1D", "GlobalMaxPool2D", "Convolution1D", "Convolution2D",
+    "Convolution2DTranspose",
+)  # fmt: skip
+
+__all__ = [
+    "Input", *SECOND_NAMES, *convolutional.__all__, *core.__all__, *merging.__all__, *normalizing.__all__,
+    *pools.__all__, *recurrent_units.__all__,
+]  # fmt: skip
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> object:
+        raise unknown_name("module 'nnc.keras.layers'", name, LAYERS, lambda: __all__, "keras.layers.")

@@ -1,0 +1,250 @@
+"""Pooling, borders and sizes of images under Keras' names, over [batch, spatial…, channels]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from nnc import numerics as n
+from nnc.arguments import Count, Size, checked
+from nnc.errors import ArgumentError
+from nnc.keras.engine.base_layer import Layer
+from nnc.keras.layers.convolutional import Sizes, check_format, in_rows, per_axis, window_over
+from nnc.keras.layers.core import as_float
+from nnc.keras.named import refused
+from nnc.ops import average_pool, max_pool, upsample
+
+__all__ = [
+    "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "Cropping1D", "Cropping2D", "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "MaxPooling1D", "MaxPooling2D",
+    "MaxPooling3D", "UpSampling1D", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+]  # fmt: skip
+
+Border: TypeAlias = Size | tuple[Size | tuple[Size, Size], ...] | list[Any]
+
+
+class _Pooling(Layer):
+    rank: ClassVar[int]
+    pool: ClassVar[Callable[..., Any]]
+
+    def __init__(
+        self,
+        pool_size: Sizes = 2,
+        strides: Sizes | None = None,
+        padding: Literal["valid", "same", "VALID", "SAME"] = "valid",
+        data_format: str | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        kind = type(self).__name__
+        check_format(kind, data_format)
+        self.pool_size = per_axis(kind, "pool_size", pool_size, self.rank)
+        self.strides = self.pool_size if strides is None else per_axis(kind, "strides", strides, self.rank)
+        self.padding = padding.lower()
+
+    def call(self, inputs: Any) -> Any:
+        """Pool each window."""
+        if self.rank > 1:
+            return self._over(as_float(inputs), self.pool_size, self.strides)
+        return in_rows(as_float(inputs), lambda x: self._over(x, (1, *self.pool_size), (1, *self.strides)))
+
+    def _over(self, x: Any, extents: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+        window = window_over(x.shape[1:-1], extents, strides, self.padding)
+        return type(self).pool(x, extents, window)
+
+
+@checked
+class MaxPooling1D(_Pooling):
+    """The largest of `pool_size` steps."""
+
+    rank, pool = 1, staticmethod(max_pool)
+
+
+@checked
+class MaxPooling2D(_Pooling):
+    """The largest element of each window.
+
+    >>> from nnc import keras
+    >>> keras.layers.MaxPooling2D((2, 2))(n.ones((2, 8, 8, 3))).shape
+    (2, 4, 4, 3)
+    """
+
+    rank, pool = 2, staticmethod(max_pool)
+
+
+@checked
+class MaxPooling3D(_Pooling):
+    """The largest element of each window over depth, height and width."""
+
+    rank, pool = 3, staticmethod(max_pool)
+
+
+@checked
+class AveragePooling1D(_Pooling):
+    """The mean of `pool_size` steps."""
+
+    rank, pool = 1, staticmethod(average_pool)
+
+
+@checked
+class AveragePooling2D(_Pooling):
+    """The mean of each window; a border does not count."""
+
+    rank, pool = 2, staticmethod(average_pool)
+
+
+@checked
+class AveragePooling3D(_Pooling):
+    """The mean of each window over depth, height and width."""
+
+    rank, pool = 3, staticmethod(average_pool)
+
+
+class _GlobalPooling(Layer):
+    rank: ClassVar[int]
+
+    def __init__(self, data_format: str | None = None, keepdims: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        check_format(type(self).__name__, data_format)
+        self.keepdims = keepdims
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The spatial axes."""
+        return tuple(range(1, 1 + self.rank))
+
+
+@checked
+class GlobalAveragePooling1D(_GlobalPooling):
+    """The mean over all steps, over those that are real where there is a mask."""
+
+    rank = 1
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        x = as_float(inputs)
+        if mask is None:
+            return n.mean(x, axis=self.axes, keepdims=self.keepdims)
+        real = n.expand_dims(mask.astype(x.dtype), -1)
+        return n.sum(x * real, axis=1, keepdims=self.keepdims) / n.sum(real, axis=1, keepdims=self.keepdims)
+
+
+@checked
+class GlobalAveragePooling2D(_GlobalPooling):
+    """The mean over height and width."""
+
+    rank = 2
+
+    def call(self, inputs: Any) -> Any:
+        return n.mean(as_float(inputs), axis=self.axes, keepdims=self.keepdims)
+
+
+@checked
+class GlobalMaxPooling1D(_GlobalPooling):
+    """The largest element over all steps."""
+
+    rank = 1
+
+    def call(self, inputs: Any) -> Any:
+        return n.max(inputs, axis=self.axes, keepdims=self.keepdims)
+
+
+@checked
+class GlobalMaxPooling2D(GlobalMaxPooling1D):
+    """The largest element over height and width."""
+
+    rank = 2
+
+
+def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], ...]:
+    """(before, behind) of each axis: of one number for all, of one for each, or of pairs."""
+    if isinstance(given, int):
+        return ((given, given),) * rank
+    parts = tuple(given)
+    if rank == 1 and len(parts) == 2 and all(isinstance(part, int) for part in parts):
+        parts = (parts,)
+    if len(parts) != rank:
+        raise ArgumentError(subject, got=f"{given!r}", need=f"a number, or {rank} numbers or pairs")
+    return tuple((part, part) if isinstance(part, int) else (part[0], part[1]) for part in parts)
+
+
+class _ZeroPadding(Layer):
+    rank: ClassVar[int]
+
+    def __init__(self, padding: Border = 1, data_format: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        check_format(type(self).__name__, data_format)
+        self.padding = _borders(type(self).__name__, padding, self.rank)
+
+    def call(self, inputs: Any) -> Any:
+        return n.pad(inputs, ((0, 0), *self.padding, (0, 0)))
+
+
+@checked
+class ZeroPadding1D(_ZeroPadding):
+    """Zeros before and behind the steps."""
+
+    rank = 1
+
+
+@checked
+class ZeroPadding2D(_ZeroPadding):
+    """Zeros around images: a number, (height, width), or ((top, bottom), (left, right))."""
+
+    rank = 2
+
+
+class _Cropping(Layer):
+    rank: ClassVar[int]
+
+    def __init__(self, cropping: Border = 1, data_format: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        check_format(type(self).__name__, data_format)
+        self.cropping = _borders(type(self).__name__, cropping, self.rank)
+
+    def call(self, inputs: Any) -> Any:
+        places = [slice(before, size - behind) for (before, behind), size in zip(self.cropping, inputs.shape[1:])]
+        return inputs[(slice(None), *places)]
+
+
+@checked
+class Cropping1D(_Cropping):
+    """Steps without the first and last ones."""
+
+    rank = 1
+
+
+@checked
+class Cropping2D(_Cropping):
+    """Images without their borders."""
+
+    rank = 2
+
+
+@checked
+class UpSampling1D(Layer):
+    """Each step `size` times."""
+
+    def __init__(self, size: Count = 2, **options: Any) -> None:
+        super().__init__(**options)
+        self.size = size
+
+    def call(self, inputs: Any) -> Any:
+        return n.repeat(inputs, self.size, axis=1)
+
+
+@checked
+class UpSampling2D(Layer):
+    """`size` times the height and width, by "nearest" or "bilinear" interpolation."""
+
+    def __init__(
+        self, size: Sizes = 2, data_format: str | None = None, interpolation: str = "nearest", **options: Any
+    ) -> None:
+        super().__init__(**options)
+        check_format("UpSampling2D", data_format)
+        if interpolation not in ("nearest", "bilinear"):
+            raise refused("UpSampling2D", "interpolation", interpolation, 'interpolation="bilinear" or "nearest"')
+        self.size, self.interpolation = per_axis("UpSampling2D", "size", size, 2), interpolation
+
+    def call(self, inputs: Any) -> Any:
+        x = as_float(inputs)
+        return upsample(x, (x.shape[1] * self.size[0], x.shape[2] * self.size[1]), self.interpolation)

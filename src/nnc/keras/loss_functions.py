@@ -1,0 +1,213 @@
+"""Losses as functions under Keras' names: a number for each example. Probabilities are cut to 1e-7 … 1 - 1e-7."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnc import numerics as n
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.errors import ShapeError
+
+EPSILON = 1e-7
+
+
+def operands(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Both as operands of the prediction's type, of one rank."""
+    wanted, given = as_single(y_true), as_single(y_pred)
+    wanted = wanted if wanted.dtype is given.dtype else wanted.astype(given.dtype)
+    wanted, given = same_rank(wanted, given)
+    if wanted.shape != given.shape and not (len(wanted.shape) == len(given.shape) and 1 in wanted.shape + given.shape):
+        got = f"y_true {tuple(wanted.shape)}, y_pred {tuple(given.shape)}"
+        fix = "the sparse loss for numbers of classes, or keras.utils.to_categorical(y)"
+        raise ShapeError("loss", got=got, need="the same shape", fix=fix, origin=caller_origin())
+    return wanted, given
+
+
+def as_single(value: Any) -> ArrayOperand:
+    """An operand; what NumPy has in 64 bits as f32."""
+    if isinstance(value, ArrayOperand):
+        return value
+    array = np.asarray(value)
+    return as_operand(array.astype(np.float32) if array.dtype == np.float64 else array)
+
+
+def same_rank(wanted: Any, given: Any) -> tuple[Any, Any]:
+    """A last axis of size 1 that one of them lacks is added."""
+    if len(wanted.shape) == len(given.shape) - 1 and given.shape[-1] == 1:
+        return n.expand_dims(wanted, -1), given
+    if len(given.shape) == len(wanted.shape) - 1 and wanted.shape[-1] == 1:
+        return wanted, n.expand_dims(given, -1) if len(given.shape) == 1 else given
+    return wanted, given
+
+
+def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
+    """mean (y_pred - y_true)² over the last axis"""
+    t, y = operands(y_true, y_pred)
+    return n.mean(n.square(y - t), axis=-1)
+
+
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
+    """mean |y_pred - y_true| over the last axis"""
+    t, y = operands(y_true, y_pred)
+    return n.mean(n.abs(y - t), axis=-1)
+
+
+def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
+    """100 · mean |y_pred - y_true| / max(|y_true|, 1e-7)"""
+    t, y = operands(y_true, y_pred)
+    return 100.0 * n.mean(n.abs((t - y) / n.maximum(n.abs(t), EPSILON)), axis=-1)
+
+
+def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
+    """mean (ln(1 + y_pred) - ln(1 + y_true))²"""
+    t, y = operands(y_true, y_pred)
+    far = n.log(n.maximum(y, EPSILON) + 1.0) - n.log(n.maximum(t, EPSILON) + 1.0)
+    return n.mean(n.square(far), axis=-1)
+
+
+def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
+    """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2"""
+    t, y = operands(y_true, y_pred)
+    size = n.abs(y - t)
+    return n.mean(n.where(size <= delta, 0.5 * size * size, delta * size - 0.5 * delta * delta), axis=-1)
+
+
+def log_cosh(y_true: Any, y_pred: Any) -> Any:
+    """mean ln cosh(y_pred - y_true)"""
+    t, y = operands(y_true, y_pred)
+    d = y - t
+    return n.mean(d + n.softplus(-2.0 * d) - math.log(2.0), axis=-1)
+
+
+def poisson(y_true: Any, y_pred: Any) -> Any:
+    """mean y_pred - y_true · ln y_pred"""
+    t, y = operands(y_true, y_pred)
+    return n.mean(y - t * n.log(y + EPSILON), axis=-1)
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Any:
+    """Σ y_true · ln(y_true / y_pred)"""
+    t, y = operands(y_true, y_pred)
+    t, y = n.clip(t, EPSILON, 1.0), n.clip(y, EPSILON, 1.0)
+    return n.sum(t * n.log(t / y), axis=-1)
+
+
+def _signs(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Targets of 0 and 1 as -1 and 1."""
+    t, y = operands(y_true, y_pred)
+    is_binary = n.all((t == 0.0) | (t == 1.0))
+    return n.where(is_binary, 2.0 * t - 1.0, t), y
+
+
+def hinge(y_true: Any, y_pred: Any) -> Any:
+    """mean max(1 - y_true · y_pred, 0), of signs"""
+    t, y = _signs(y_true, y_pred)
+    return n.mean(n.maximum(1.0 - t * y, 0.0), axis=-1)
+
+
+def squared_hinge(y_true: Any, y_pred: Any) -> Any:
+    """mean max(1 - y_true · y_pred, 0)²"""
+    t, y = _signs(y_true, y_pred)
+    return n.mean(n.square(n.maximum(1.0 - t * y, 0.0)), axis=-1)
+
+
+def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
+    """max(largest of the others - that of the class + 1, 0)"""
+    t, y = operands(y_true, y_pred)
+    return n.maximum(n.max((1.0 - t) * y, axis=-1) - n.sum(t * y, axis=-1) + 1.0, 0.0)
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
+    """Σ of the product of unit vectors; the loss is minus it."""
+    t, y = operands(y_true, y_pred)
+
+    def unit(x: Any) -> Any:
+        return x * n.rsqrt(n.maximum(n.sum(x * x, axis=axis, keepdims=True), 1e-12))
+
+    return n.sum(unit(t) * unit(y), axis=axis)
+
+
+def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0) -> Any:
+    """mean of -t ln p - (1 - t) ln(1 - p) over the last axis"""
+    t, y = operands(y_true, y_pred)
+    t = t * (1.0 - label_smoothing) + 0.5 * label_smoothing if label_smoothing else t
+    if from_logits:
+        return n.mean(n.softplus(y) - t * y, axis=-1)
+    p = n.clip(y, EPSILON, 1.0 - EPSILON)
+    return -n.mean(t * n.log(p) + (1.0 - t) * n.log(1.0 - p), axis=-1)
+
+
+def binary_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    apply_class_balancing: bool = False,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+) -> Any:
+    """mean of (1 - p of the right class)^gamma times the cross entropy"""
+    t, y = operands(y_true, y_pred)
+    p = n.clip(n.sigmoid(y) if from_logits else y, EPSILON, 1.0 - EPSILON)
+    right = t * p + (1.0 - t) * (1.0 - p)
+    each = n.power(1.0 - right, gamma) * -n.log(right)
+    each = each * (t * alpha + (1.0 - t) * (1.0 - alpha)) if apply_class_balancing else each
+    return n.mean(each, axis=-1)
+
+
+def categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> Any:
+    """-Σ t · ln p, of shares of classes"""
+    t, y = operands(y_true, y_pred)
+    if label_smoothing:
+        t = t * (1.0 - label_smoothing) + label_smoothing / y.shape[axis]
+    return -n.sum(t * _logarithms(y, from_logits, axis), axis=axis)
+
+
+def sparse_categorical_crossentropy(
+    y_true: Any, y_pred: Any, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1
+) -> Any:
+    """-ln p of the class, a number; classes of `ignore_class` count for nothing"""
+    classes, y = as_single(y_true), as_single(y_pred)
+    if len(classes.shape) == len(y.shape) and classes.shape[-1] == 1:
+        classes = n.squeeze(classes, axis=-1)
+    if tuple(classes.shape) != tuple(y.shape[:-1]) or axis not in (-1, len(y.shape) - 1):
+        got = f"y_true {tuple(classes.shape)}, y_pred {tuple(y.shape)}"
+        fix = 'loss="categorical_crossentropy" for shares of classes'
+        raise ShapeError("loss", got=got, need="a class for each row", fix=fix, origin=caller_origin())
+    classes = classes.astype("int32")
+    kept = None if ignore_class is None else classes != ignore_class
+    places = classes if kept is None else n.where(kept, classes, 0)
+    each = -n.squeeze(n.take_along_axis(_logarithms(y, from_logits, -1), n.expand_dims(places, -1), axis=-1), axis=-1)
+    return each if kept is None else n.where(kept, each, 0.0)
+
+
+def _logarithms(y: Any, from_logits: bool, axis: int) -> Any:
+    if from_logits:
+        return n.log_softmax(y, axis=axis)
+    y = y / n.sum(y, axis=axis, keepdims=True)
+    return n.log(n.clip(y, EPSILON, 1.0 - EPSILON))
+
+
+def reduced(each: Any, sample_weight: Any, reduction: str) -> Any:
+    """The losses of examples as Keras reduces them."""
+    weight = None
+    if sample_weight is not None:
+        weight = as_single(sample_weight).astype(each.dtype)
+        while len(weight.shape) > len(each.shape) and weight.shape[-1] == 1:
+            weight = n.squeeze(weight, axis=-1)
+        weight = n.reshape(weight, (*weight.shape, *(1,) * (len(each.shape) - len(weight.shape))))
+        each = each * weight
+    if reduction == "none":
+        return each
+    total = n.sum(each)
+    if reduction == "sum":
+        return total
+    if reduction == "mean_with_sample_weight" and weight is not None:
+        return total / n.sum(n.broadcast_to(weight, each.shape))
+    return total / max(math.prod(each.shape), 1)

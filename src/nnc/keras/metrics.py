@@ -1,0 +1,395 @@
+"""Metrics under Keras' names: figures from sums over examples in 64 bits, `update_state`, `result`, `reset_state`.
+
+Outputs are probabilities, as in Keras: a threshold is 0.5, unless a metric is told another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc.core.precautions.origin import caller_origin
+from nnc.errors import ArgumentError, ShapeError
+from nnc.keras import losses
+from nnc.keras.metric_states import Array as Array
+from nnc.keras.metric_states import Figure, beside, plain
+from nnc.keras.metric_states import Mean as Mean
+from nnc.keras.metric_states import MeanMetricWrapper as MeanMetricWrapper
+from nnc.keras.metric_states import Metric as Metric
+from nnc.keras.metric_states import Sum as Sum
+from nnc.keras.named import named, snake_case
+
+
+def _matched(y_true: Any, y_pred: Any) -> tuple[Array, Array]:
+    t, y = plain(y_true), plain(y_pred)
+    if t.ndim == y.ndim - 1 and y.shape[-1] == 1:
+        t = t[..., None]
+    elif y.ndim == t.ndim - 1 and t.shape[-1] == 1:
+        y = y[..., None]
+    if t.shape != y.shape:
+        got, need = f"y_true {t.shape}, y_pred {y.shape}", "the same shape"
+        raise ShapeError("metric", got=got, need=need, origin=caller_origin())
+    return t.astype(np.float64), y.astype(np.float64)
+
+
+def _classes(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    t, y = plain(y_true), plain(y_pred)
+    t = t[..., 0] if t.ndim == y.ndim and t.shape[-1] == 1 else t
+    if t.shape != y.shape[:-1]:
+        got, need = f"y_true {t.shape}, y_pred {y.shape}", "a class for each row"
+        raise ShapeError("metric", got=got, need=need, origin=caller_origin())
+    return t.astype(np.int64), y
+
+
+def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Array:
+    """The share of elements on the right side of the threshold."""
+    t, y = _matched(y_true, y_pred)
+    return np.asarray(np.mean(t == (y > threshold), axis=-1))
+
+
+def categorical_accuracy(y_true: Any, y_pred: Any) -> Array:
+    """1 where the largest of both is the same class."""
+    t, y = _matched(y_true, y_pred)
+    return np.asarray(t.argmax(-1) == y.argmax(-1), np.float64)
+
+
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Array:
+    """1 where the largest is that of the class."""
+    t, y = _classes(y_true, y_pred)
+    return np.asarray(t == y.argmax(-1), np.float64)
+
+
+def _within(t: NDArray[Any], y: NDArray[Any], k: int) -> Array:
+    own = np.take_along_axis(y, t[..., None], -1)
+    return np.asarray((y > own).sum(-1) < k, np.float64)
+
+
+def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Array:
+    """1 where the class is among the k largest."""
+    t, y = _matched(y_true, y_pred)
+    return _within(t.argmax(-1), y, k)
+
+
+def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Array:
+    """The same of numbers of classes."""
+    return _within(*_classes(y_true, y_pred), k)
+
+
+class _Wrapped(MeanMetricWrapper):
+    """A row of the tables below: the mean of one function."""
+
+    function: Callable[..., Any]
+    spoken: str
+
+    def __init__(self, name: str | None = None, dtype: Any = None, **options: Any) -> None:
+        super().__init__(type(self).function, name or self.spoken, dtype, **options)
+
+
+class BinaryAccuracy(_Wrapped):
+    """The share of elements on the right side of `threshold`."""
+
+    function, spoken = staticmethod(binary_accuracy), "binary_accuracy"
+
+    def __init__(self, name: str | None = None, dtype: Any = None, threshold: float = 0.5) -> None:
+        super().__init__(name, dtype, threshold=threshold)
+
+
+class CategoricalAccuracy(_Wrapped):
+    """The share of examples whose largest output is the class, of shares of classes."""
+
+    function, spoken = staticmethod(categorical_accuracy), "categorical_accuracy"
+
+
+class SparseCategoricalAccuracy(_Wrapped):
+    """The share of examples whose largest output is the class."""
+
+    function, spoken = staticmethod(sparse_categorical_accuracy), "sparse_categorical_accuracy"
+
+
+class Accuracy(_Wrapped):
+    """The share of elements that are equal."""
+
+    function, spoken = staticmethod(lambda t, y: np.mean(np.equal(*_matched(t, y)), axis=-1)), "accuracy"
+
+
+class TopKCategoricalAccuracy(_Wrapped):
+    """The share of examples whose class is among the k largest."""
+
+    function, spoken = staticmethod(top_k_categorical_accuracy), "top_k_categorical_accuracy"
+
+    def __init__(self, k: int = 5, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name, dtype, k=k)
+
+
+class SparseTopKCategoricalAccuracy(_Wrapped):
+    """The same of numbers of classes."""
+
+    function, spoken = staticmethod(sparse_top_k_categorical_accuracy), "sparse_top_k_categorical_accuracy"
+
+    def __init__(self, k: int = 5, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name, dtype, k=k)
+
+
+class MeanSquaredError(_Wrapped):
+    """mean (y_pred - y_true)²"""
+
+    function, spoken = staticmethod(losses.mean_squared_error), "mean_squared_error"
+
+
+class MeanAbsoluteError(_Wrapped):
+    """mean |y_pred - y_true|"""
+
+    function, spoken = staticmethod(losses.mean_absolute_error), "mean_absolute_error"
+
+
+class MeanAbsolutePercentageError(_Wrapped):
+    """100 · mean |y_pred - y_true| / |y_true|"""
+
+    function, spoken = staticmethod(losses.mean_absolute_percentage_error), "mean_absolute_percentage_error"
+
+
+class MeanSquaredLogarithmicError(_Wrapped):
+    """mean (ln(1 + y_pred) - ln(1 + y_true))²"""
+
+    function, spoken = staticmethod(losses.mean_squared_logarithmic_error), "mean_squared_logarithmic_error"
+
+
+class CosineSimilarity(_Wrapped):
+    """The cosine of both along the axis."""
+
+    function, spoken = staticmethod(losses.cosine_similarity), "cosine_similarity"
+
+    def __init__(self, name: str | None = None, dtype: Any = None, axis: int = -1) -> None:
+        super().__init__(name, dtype, axis=axis)
+
+
+class KLDivergence(_Wrapped):
+    """Σ y_true · ln(y_true / y_pred)"""
+
+    function, spoken = staticmethod(losses.kl_divergence), "kl_divergence"
+
+
+class Poisson(_Wrapped):
+    """mean y_pred - y_true · ln y_pred"""
+
+    function, spoken = staticmethod(losses.poisson), "poisson"
+
+
+class BinaryCrossentropy(_Wrapped):
+    """The loss as a figure."""
+
+    function, spoken = staticmethod(losses.binary_crossentropy), "binary_crossentropy"
+
+
+class CategoricalCrossentropy(_Wrapped):
+    """The loss as a figure."""
+
+    function, spoken = staticmethod(losses.categorical_crossentropy), "categorical_crossentropy"
+
+
+class SparseCategoricalCrossentropy(_Wrapped):
+    """The loss as a figure."""
+
+    function, spoken = staticmethod(losses.sparse_categorical_crossentropy), "sparse_categorical_crossentropy"
+
+
+class RootMeanSquaredError(Mean):
+    """√ mean (y_pred - y_true)²"""
+
+    def __init__(self, name: str = "root_mean_squared_error", dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:  # type: ignore[override]
+        """One more batch."""
+        t, y = _matched(y_true, y_pred)
+        super().update_state((y - t) ** 2, sample_weight)
+
+    def result(self) -> Any:
+        """The root."""
+        return Figure(np.sqrt(super().result()))
+
+
+class R2Score(Metric):
+    """1 - Σ (y - t)² / Σ (t - mean t)², on the mean over outputs."""
+
+    def __init__(self, name: str = "r2_score", dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+        self.reset_state()
+
+    def reset_state(self) -> None:
+        """Begin anew."""
+        self.sums: Array = np.zeros((4, 1))
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """One more batch."""
+        t, y = (values.reshape(len(values), -1) for values in _matched(y_true, y_pred))
+        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), t)
+        parts = (w, w * t, w * t * t, w * (y - t) ** 2)
+        self.sums = self.sums + np.array([part.sum(0) for part in parts])
+
+    def result(self) -> Any:
+        """The score."""
+        count, total, squares, errors = self.sums
+        spread = squares - total * total / np.maximum(count, 1e-300)
+        return Figure(np.mean(np.where(spread > 0, 1.0 - errors / np.where(spread > 0, spread, 1.0), 0.0)))
+
+
+class _Confusion(Metric):
+    """Σ weight of true and false positives and negatives, at a threshold."""
+
+    def __init__(
+        self, thresholds: float | None = None, top_k: int | None = None, class_id: int | None = None,
+        name: str | None = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(name or snake_case(type(self).__name__), dtype)
+        if top_k is not None or not isinstance(thresholds, float | int | None):
+            fix = "one metric for each threshold"
+            raise ArgumentError(self.name, got="top_k or several thresholds", need="one number", fix=fix)
+        self.threshold, self.class_id = 0.5 if thresholds is None else float(thresholds), class_id
+        self.counts = self.add_weight((4,))
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """One more batch."""
+        t, y = _matched(y_true, y_pred)
+        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), t)
+        if self.class_id is not None:
+            t, y, w = t[..., self.class_id], y[..., self.class_id], w[..., self.class_id]
+        yes, true = y > self.threshold, t > 0.5
+        self.counts.assign_add([(w * which).sum() for which in (yes & true, yes & ~true, ~yes & true, ~yes & ~true)])
+
+
+class TruePositives(_Confusion):
+    """How many are rightly positive."""
+
+    def result(self) -> Any:
+        """The count."""
+        return Figure(self.counts.value[0])
+
+
+class FalsePositives(_Confusion):
+    """How many are wrongly positive."""
+
+    def result(self) -> Any:
+        """The count."""
+        return Figure(self.counts.value[1])
+
+
+class FalseNegatives(_Confusion):
+    """How many are missed."""
+
+    def result(self) -> Any:
+        """The count."""
+        return Figure(self.counts.value[2])
+
+
+class TrueNegatives(_Confusion):
+    """How many are rightly left out."""
+
+    def result(self) -> Any:
+        """The count."""
+        return Figure(self.counts.value[3])
+
+
+def _ratio(part: float, whole: float) -> Figure:
+    return Figure(part / whole if whole else 0.0)
+
+
+class Precision(_Confusion):
+    """true positives / all that are called positive"""
+
+    def result(self) -> Any:
+        """The share."""
+        return _ratio(self.counts.value[0], self.counts.value[:2].sum())
+
+
+class Recall(_Confusion):
+    """true positives / all that are positive"""
+
+    def result(self) -> Any:
+        """The share."""
+        return _ratio(self.counts.value[0], self.counts.value[0] + self.counts.value[2])
+
+
+class AUC(Metric):
+    """The area under the receiver operating characteristic, by trapezoids between `num_thresholds` thresholds."""
+
+    def __init__(
+        self, num_thresholds: int = 200, curve: str = "ROC", name: str = "auc", dtype: Any = None,
+        from_logits: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(name, dtype)
+        if curve != "ROC":
+            fix = "keras.metrics.Precision() and Recall() at a threshold"
+            raise ArgumentError("AUC", got=f"curve={curve!r}", need='"ROC"', fix=fix, origin=caller_origin())
+        steps = np.arange(1, num_thresholds - 1) / (num_thresholds - 1)
+        self.thresholds = np.array([-1e-7, *steps, 1.0 + 1e-7])
+        self.from_logits = from_logits
+        self.positives, self.negatives = (self.add_weight((num_thresholds,)) for _ in range(2))
+        self.all = self.add_weight((2,))
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """One more batch."""
+        t, y = (values.reshape(-1) for values in _matched(y_true, y_pred))
+        y = 1.0 / (1.0 + np.exp(-y)) if self.from_logits else y
+        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), plain(y_pred)).reshape(-1)
+        above = y[None] > self.thresholds[:, None]
+        self.positives.assign_add((above * (w * (t > 0.5))).sum(1))
+        self.negatives.assign_add((above * (w * (t <= 0.5))).sum(1))
+        self.all.assign_add([(w * (t > 0.5)).sum(), (w * (t <= 0.5)).sum()])
+
+    def result(self) -> Any:
+        """The area."""
+        right, wrong = (
+            self.positives.value / max(self.all.value[0], 1e-7),
+            self.negatives.value / max(self.all.value[1], 1e-7),
+        )
+        return Figure(np.sum((wrong[:-1] - wrong[1:]) * (right[:-1] + right[1:]) / 2))
+
+
+NAMES: dict[str, type[Metric]] = {
+    snake_case(kind.__name__): kind
+    for kind in (
+        BinaryAccuracy, CategoricalAccuracy, SparseCategoricalAccuracy, TopKCategoricalAccuracy,
+        SparseTopKCategoricalAccuracy, MeanSquaredError, MeanAbsoluteError, MeanAbsolutePercentageError,
+        MeanSquaredLogarithmicError, CosineSimilarity, KLDivergence, Poisson, BinaryCrossentropy,
+        CategoricalCrossentropy, SparseCategoricalCrossentropy, RootMeanSquaredError, Precision, Recall,
+    )
+} | {
+    "mse": MeanSquaredError, "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError,
+    "msle": MeanSquaredLogarithmicError, "rmse": RootMeanSquaredError, "auc": AUC, "AUC": AUC, "r2_score": R2Score,
+    "Precision": Precision, "Recall": Recall, "kl_divergence": KLDivergence,
+}  # fmt: skip
+# What depends on the outputs and the loss.
+_ACCURACIES = (BinaryAccuracy, CategoricalAccuracy, SparseCategoricalAccuracy)
+_ENTROPIES = (BinaryCrossentropy, CategoricalCrossentropy, SparseCategoricalCrossentropy)
+OF_OUTPUTS: dict[str, tuple[Any, Any, Any]] = {
+    "accuracy": _ACCURACIES, "acc": _ACCURACIES, "crossentropy": _ENTROPIES, "ce": _ENTROPIES,
+}  # fmt: skip
+
+
+def get(value: Any) -> Metric:
+    """The metric of that name, the object itself, or the mean of a function of (y_true, y_pred)."""
+    if isinstance(value, Metric):
+        return value
+    if isinstance(value, str):
+        return named("metric", value, NAMES)(name=value)
+    if isinstance(value, type) and issubclass(value, Metric):
+        return value()
+    if callable(value):
+        return MeanMetricWrapper(value)
+    need = 'a name such as "accuracy", a Metric, or a function of (y_true, y_pred)'
+    raise ArgumentError("compile", got=f"metric {value!r}", need=need, origin=caller_origin())
+
+
+def of_outputs(value: Any, y_true: Any, y_pred: Any) -> Metric:
+    """`get`, where "accuracy" is that of these outputs and targets, as Keras chooses it."""
+    if not isinstance(value, str) or value not in OF_OUTPUTS:
+        return get(value)
+    t, y = plain(y_true), plain(y_pred)
+    binary, shares, sparse = OF_OUTPUTS[value]
+    is_sparse = t.ndim < y.ndim or t.shape[-1] == 1
+    chosen: Metric = (binary if y.shape[-1:] == (1,) or y.ndim < 2 else sparse if is_sparse else shares)(name=value)
+    return chosen

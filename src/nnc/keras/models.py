@@ -1,0 +1,15 @@
+"""`keras.models`: models, and how they are read again and copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nnc.keras.engine.network import Model as Model
+from nnc.keras.engine.network import Sequential as Sequential
+from nnc.keras.engine.stored import clone_model as clone_model
+from nnc.keras.engine.stored import load_model as load_model
+
+
+def save_model(model: Model, filepath: Path | str, overwrite: bool = True) -> None:
+    """`model.save(filepath)`"""
+    model.save(filepath, overwrite=overwrite)

@@ -1,0 +1,105 @@
+"""`keras.ops`: nnc's functions of arrays under Keras' names, on arrays, operands, and on `keras.Input`s too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnc import numerics as n
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.tree import flatten
+from nnc.keras import activations, losses
+from nnc.keras.engine.keras_tensor import KerasTensor, applied
+from nnc.keras.loss_functions import as_single
+from nnc.keras.metric_states import plain
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.keras_names import OPS
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """x of another element type"""
+    return as_operand(x).astype(str(getattr(dtype, "name", dtype)))
+
+
+def convert_to_tensor(x: Any, dtype: Any = None) -> Any:
+    """An eager value; what NumPy has in 64 bits as f32."""
+    value = as_single(x)
+    return value if dtype is None else cast(value, dtype)
+
+
+def convert_to_numpy(x: Any) -> Any:
+    """An array of NumPy's."""
+    return plain(x)
+
+
+def shape(x: Any) -> tuple[int | None, ...]:
+    """The sizes."""
+    return tuple(x.shape)
+
+
+def one_hot(x: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+    """1 at the place of each class."""
+    places = n.arange(num_classes)
+    hot = (n.expand_dims(as_operand(x), -1) == places).astype("float32" if dtype is None else str(dtype))
+    return hot if axis in (-1, hot.ndim - 1) else n.moveaxis(hot, -1, axis)
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """The length along the axis."""
+    return n.linalg.norm(as_operand(x), ord=ord, axis=axis, keepdims=keepdims)
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether it is an operand."""
+    return isinstance(x, ArrayOperand | KerasTensor)
+
+
+def swish(x: Any) -> Any:
+    """x · σ(x)"""
+    return activations.silu(x)
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    **{function.__name__: function for function in (cast, convert_to_tensor, one_hot, norm)},
+    **{name: function for name, function in activations.NAMES.items() if name != "linear"},
+    **{
+        name: getattr(losses, name)
+        for name in ("binary_crossentropy", "categorical_crossentropy", "sparse_categorical_crossentropy")
+    },
+}
+# Answered at once, of whatever they are asked.
+DIRECT = {"convert_to_numpy": convert_to_numpy, "shape": shape, "is_tensor": is_tensor}
+
+
+def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which is a part of a model where it is called on `keras.Input`s."""
+
+    @wraps(function)
+    def of(*values: Any, **options: Any) -> Any:
+        if any(isinstance(leaf, KerasTensor) for leaf in flatten((values, options))[0]):
+            return applied(function, *values, **options)
+        values = tuple(value.astype(np.float32) if _is_wide(value) else value for value in values)
+        return function(*values, **options)
+
+    return of
+
+
+def _is_wide(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> object:
+        function = OWN.get(name, None if name.startswith("_") else getattr(n, name, None))
+        if not callable(function):
+            raise unknown_name("module 'nnc.keras.ops'", name, OPS, lambda: [*OWN, *dir(n)], "keras.ops.")
+        return _on_tensors(function)
+
+    # Those above stand under their names as functions of arrays alone.
+    for _name in OWN:
+        globals()[_name] = _on_tensors(OWN[_name])
