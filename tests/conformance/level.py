@@ -1,4 +1,6 @@
-"""python -m tests.conformance.level FIRST STEP: every STEP-th row from FIRST on, LLVM against the reference.
+"""python -m tests.conformance.level ROW: the row of this number of each operator, LLVM against the reference.
+
+Numbers begin anew behind an operator's last row.
 
 For a process whose NNC_LLVM_CPU names a level below the processor's own, which one process can choose but once.
 """
@@ -23,15 +25,16 @@ def compare(case: Case, dtype: DType) -> None:
         check_agreement(one, other, results[index].dtype, f"{case}, {dtype}, output {index}")
 
 
-def main(first: int, step: int) -> None:
-    claimed = [
-        (case, case.dtypes[0]) for case in CASES if not refusals(BACKENDS["llvm"], case).get(case.dtypes[0], "claimed")
-    ]
-    rows = claimed[first::step]
-    for case, dtype in rows:
-        compare(case, dtype)
+def main(number: int) -> None:
+    claimed: dict[str, list[Case]] = {}
+    for case in CASES:
+        if not refusals(BACKENDS["llvm"], case).get(case.dtypes[0], "claimed"):
+            claimed.setdefault(case.op.name, []).append(case)
+    rows = [cases[number % len(cases)] for cases in claimed.values()]
+    for case in rows:
+        compare(case, case.dtypes[0])
     print(f"{len(rows)} rows agree")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.cases import CASES, Case
+from tests.conformance.runs import ROW
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
 from nnc.core.values.command import Command
@@ -97,7 +98,11 @@ def test_gradients_of_orders_one_and_two(case: Case) -> None:
     assert emitted <= {op.name for op in OPERATORS}
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if differentiable(case)], ids=str)
+# A view changes nothing of a rule but what it reads: every second row of an operator, its first among them.
+TURNED = [case for case in CASES if differentiable(case) and ROW[case] % 2 == 0]
+
+
+@pytest.mark.parametrize("case", TURNED, ids=str)
 def test_gradients_of_inputs_that_are_transposed_views(case: Case) -> None:
     check_case(case, turned=True)
 
