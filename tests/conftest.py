@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """What is collected stays to the end: looks for garbage meanwhile took 15 of 25 s, in each worker."""
     gc.disable()
+    # Of the whole suite each worker imports a stretch of its own first: assertions are rewritten once, not by each.
+    if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+        for file in files[len(files) * number // workers : len(files) * (number + 1) // workers]:
+            # What fails or is skipped is imported again, and told, where it is collected.
+            with suppress(Exception, pytest.skip.Exception):
+                import_module(".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
