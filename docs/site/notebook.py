@@ -1,7 +1,7 @@
 """The notebook docs/tour.ipynb: `python docs/site/notebook.py [FOLDER]` runs it in a kernel and writes what it shows.
 
-It needs `pip install nbclient ipykernel`, which no extra has. In FOLDER, by default build/notebook, are the notebook
-with its outputs, each picture, and each page of HTML. The tests run its cells as a script, without a kernel.
+It needs nbclient and ipykernel, of the extra `test`. In FOLDER, by default build/notebook, are the notebook with its
+outputs, each picture, and each page of HTML: the tests look at what is drawn there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def sources(path: Path = NOTEBOOK) -> list[str]:
 
 def main(folder: Path) -> None:
     """Run all cells, and write what they show into `folder`; the first error ends it."""
-    # Only where it is run: no extra has these.
+    # Only where it is run: the site is written without them.
     from nbclient import NotebookClient  # noqa: PLC0415
     from nbformat import read, write  # noqa: PLC0415
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.dynamic import DynamicGraph
@@ -96,6 +99,23 @@ def test_the_page_of_a_school_has_lines_enough(school: str) -> None:
     text = (ROOT / "docs" / "how-to" / f"from-{school}.md").read_text(encoding="utf-8")
     lines = [line for table in PAGES.SCRIPT.finditer(text) if table["rows"] for line in PAGES.lines_of(table["rows"])]
     assert len(lines) >= 20
+
+
+def test_the_notebook_runs_in_a_kernel_and_draws(tmp_path: Path) -> None:
+    NOTEBOOK.main(tmp_path)
+    cells = [
+        cell for cell in json.loads((tmp_path / "tour.ipynb").read_text(encoding="utf-8"))["cells"] if cell["source"]
+    ]
+    assert not [output for cell in cells for output in cell.get("outputs", ()) if output["output_type"] == "error"]
+    pictures = sorted(tmp_path.glob("*.png"))
+    assert [path.stem for path in pictures] == ["cell2", "cell8", "cell9"]
+    for path in pictures:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("L"))
+        # Something is drawn: no side is a line, and neither is it all of one gray.
+        assert min(pixels.shape) >= 8
+        assert pixels.std() > 10
+    assert "&lt;html" in (tmp_path / "cell6.html").read_text(encoding="utf-8")
 
 
 def test_the_cells_of_the_notebook_run(capsys: pytest.CaptureFixture[str]) -> None:
