@@ -47,6 +47,7 @@ from nnc.dynamic.transforms.batched import active_levels
 from nnc.dynamic.transforms.compile_options import PLAIN, CompileOptions
 from nnc.dynamic.transforms.named_sizes import NamedSizes, Sizes
 from nnc.dynamic.transforms.randomness import next_counter
+from nnc.dynamic.transforms.recorded_programs import compiled, first_program
 from nnc.dynamic.transforms.recording import (
     FunctionDraft,
     FunctionTemplate,
@@ -61,7 +62,6 @@ from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
 from nnc.symbolic import Compiled, MemoryStatement
-from nnc.symbolic import compile as compile_graph
 from nnc.symbolic.compiler import Arena, ArenaLimit, MovingProgram
 from nnc.symbolic.sharing.openings import Opening, Templates
 
@@ -150,17 +150,20 @@ class CompiledFunction(Generic[P, R]):
 
         Without arguments, those of the only program that there is.
         """
-        return self.program(*args, **kwargs).memory()
+        return self._looked_at(args, kwargs).program.memory()
 
     def program(self, *args: Tree, **kwargs: Tree) -> Compiled:
         """The program for these arguments, or the only one, to be looked at."""
+        return self._looked_at(args, kwargs).compiled
+
+    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RecordedFunction:
         programs = self._programs.values()
         if args or kwargs or not programs:
-            return self._program(*self.options.moved((args, kwargs)))[0].compiled
+            return self._program(*self.options.moved((args, kwargs)))[0]
         if len(programs) > 1:
             got, need = f"programs of {len(programs)} signatures", "arguments that say which"
             raise UsageError("compile", got=got, need=need, origin=caller_origin())
-        return programs[0].compiled
+        return programs[0]
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -201,7 +204,7 @@ class CompiledFunction(Generic[P, R]):
                 program = self._programs.get(self._in_modes(signature))
                 if program is None:
                     program = self._keep(signature, self._record(args, kwargs))
-                    kept = tuple(entry.compiled for entry in self._programs.values())
+                    kept = tuple(entry.program for entry in self._programs.values())
                     self._arena.fit(self, kept, name=_name_of(self.function))
         return program, arrays
 
@@ -246,11 +249,16 @@ class CompiledFunction(Generic[P, R]):
         draft = self._templates.draft(kind, shapes, make, named)
         if draft is None:
             with self.options.place:
-                draft = record(self.function, leaves, structure, names, self.options.backend)
+                draft = record(self.function, leaves, structure, names)
             self.recorded += 1
+            program = first_program(draft, self.options)
+        else:
+            program = compiled(draft, self.options)
         pairs = zip(names, leaves, strict=True)
         shown = ", ".join(f"{name}={spec_of(entry) if is_tensor(entry) else repr(entry)}" for name, entry in pairs)
-        made = self._planned(draft, shown)
+        program = program.in_arena_of(self._arena)
+        moving = MovingProgram(program, draft.inputs, draft.outputs)
+        made = RecordedFunction(program, moving, draft, shown)
         made.kind = kind
         return made
 
@@ -260,29 +268,12 @@ class CompiledFunction(Generic[P, R]):
         """The function recorded with open sizes; None where it refuses them, whose code may be anybody's."""
         try:
             with self.options.place:
-                draft = record(self.function, leaves, structure, names, self.options.backend, opening.shapes)
+                draft = record(self.function, leaves, structure, names, opening.shapes).simplified(self.options.backend)
         except Exception:  # what is wrong is told where sizes are plain
             return None
         template = FunctionTemplate.of(opening, draft, self.options.backend)
         self.recorded += template is not None
         return template
-
-    def _planned(self, draft: FunctionDraft, signature: str) -> RecordedFunction:
-        """The program of what the function did."""
-        inputs, outputs, options = draft.inputs, draft.outputs, self.options
-        compiled = compile_graph(
-            draft.graph,
-            outputs,
-            given={**draft.constants, **dict.fromkeys(inputs)},
-            bind=dict.fromkeys(outputs),
-            backend=options.backend,
-            memory_limit=options.limit,
-            autotune=options.autotune,
-            deterministic=options.deterministic,
-            orders=draft.orders,
-            claims=draft.claims,
-        ).in_arena_of(self._arena)
-        return RecordedFunction(compiled, MovingProgram(compiled, inputs, outputs), draft, signature)
 
     def _run_recorded(
         self, graph: DynamicGraph, program: RecordedFunction, arrays: Sequence[Any], tensors: Sequence[Tensor]
@@ -404,7 +395,7 @@ def _modes_of(programs: Iterable[RecordedFunction]) -> dict[Signature, tuple[Mod
 
 
 def _nbytes(program: RecordedFunction) -> int:
-    return program.compiled.memory().program
+    return program.program.memory().program
 
 
 def contiguous_tensor(value: Tree) -> Tensor:

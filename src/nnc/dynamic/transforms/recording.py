@@ -28,6 +28,7 @@ from nnc.dynamic.variable import Variable
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders, MovingProgram
+from nnc.symbolic.kept.kept_graphs import KeptGraph
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
@@ -50,7 +51,7 @@ class FunctionSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionDraft:
-    """What a function did, behind passes.
+    """What a function did, in front of passes or, `simplified`, behind them.
 
     `results` are symbols, or whatever else the function gave, as it is. `captured` are variables that it uses, whose
     values come with each call behind the arguments; `renewed` those that it changes, with what they become. A program
@@ -68,6 +69,11 @@ class FunctionDraft:
     modes: Mapping[int, Mode]
     orders: KnownOrders = field(default_factory=KnownOrders)
     claims: Mapping[ExecKey, Claim] = field(default_factory=dict)
+
+    def simplified(self, backend: str) -> FunctionDraft:
+        """Itself, whose graph has gone through passes."""
+        simplify(self.graph, self.outputs, backend=backend)
+        return self
 
     @property
     def outputs(self) -> tuple[Symbol, ...]:
@@ -138,7 +144,7 @@ def _is_plain(value: object) -> bool:
 class RecordedFunction:
     """The program of a function for one signature. `call` is the same as a node of the record."""
 
-    compiled: Compiled
+    program: Compiled | KeptGraph
     moving: MovingProgram
     draft: FunctionDraft
     signature: str
@@ -152,6 +158,11 @@ class RecordedFunction:
     # The signature that it is kept under, and what is the same at all sizes.
     of: Signature = field(default=(LEAF, ()))
     kind: Hashable = None
+
+    @property
+    def compiled(self) -> Compiled:
+        """The program with its graph and its plan."""
+        return self.program if isinstance(self.program, Compiled) else self.program.compiled
 
     def __post_init__(self) -> None:
         draft = self.draft
@@ -175,10 +186,9 @@ def record(
     leaves: Sequence[Any],
     structure: Structure,
     names: Sequence[str],
-    backend: str,
     shapes: Mapping[str, Shape] | None = None,
 ) -> FunctionDraft:
-    """Run the function on traced values, of other `shapes` where these are given; and passes."""
+    """Run the function on traced values, of other `shapes` where these are given."""
     trace = FunctionTrace(getattr(function, "__name__", "function"))
     traced = [
         trace.input(_spec(leaf, None if shapes is None else shapes[place_of(place)]), name) if is_tensor(leaf) else leaf
@@ -201,7 +211,6 @@ def record(
         tuple([copy.tensors[symbol.key] for symbol in _outputs(results, renewed)]),
         {copy.tensors[constant.key]: tensor for constant, tensor in trace.constants.items()},
     )
-    simplify(trace.graph, _outputs(results, renewed), backend=backend)
     constants = dict(trace.constants)
     return FunctionDraft(
         trace.graph, tuple(inputs), results, shape, source, constants, captured, renewed, dict(trace.modes)

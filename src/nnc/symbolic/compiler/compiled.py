@@ -16,6 +16,7 @@ from nnc.arguments import checked, explained, frequent, shown
 from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph, Place, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
+from nnc.concrete.run import Fixed
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.precautions.reading import MappedFile
@@ -220,6 +221,11 @@ class Compiled(Uncopied):
         if concrete is None or self._storages is not self._arena.storages:
             concrete = self.exclusively(self._lay_out)
         return concrete
+
+    def fixed_steps(self) -> tuple[Fixed, ...] | None:
+        """The programs of a run of what is laid out, on fixed tensors; None where it is more than these in order."""
+        parts = self.allocate().fixed_steps()
+        return None if parts is None else parts[0]
 
     def laid_out(self) -> ProgramMemory:
         """The memory of the program, which is made if it is not there; libraries are made of it.

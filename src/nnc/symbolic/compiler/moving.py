@@ -8,7 +8,7 @@ values go to the stand-ins and come from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 from nnc.concrete import ConcreteGraph
 from nnc.concrete.run import Fixed
@@ -20,10 +20,53 @@ from nnc.core.values.pool import Pool
 from nnc.core.values.recorder import PROFILER
 from nnc.core.values.spec import contiguous_strides
 from nnc.core.values.tensor import Tensor
-from nnc.symbolic.compiler.compiled import Compiled
+from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.ir import Symbol
 
+R = TypeVar("R")
 Step = Callable[[Sequence[Tensor]], None]
+
+
+class BoundProgram(Resident, Protocol):
+    """What moves: a compiled graph, or one from the disk."""
+
+    def memory(self) -> MemoryStatement:
+        """As `Compiled.memory`."""
+        ...
+
+    @property
+    def is_bare(self) -> bool:
+        """As `Compiled.is_bare`."""
+        ...
+
+    def exclusively(self, work: Callable[[], R]) -> R:
+        """As `Compiled.exclusively`."""
+        ...
+
+    def rebind(self, tensors: Mapping[Symbol, Tensor]) -> BoundProgram:
+        """As `Compiled.rebind`."""
+        ...
+
+    def allocate(self) -> ConcreteGraph:
+        """As `Compiled.allocate`."""
+        ...
+
+    def fixed_steps(self) -> tuple[Fixed, ...] | None:
+        """As `Compiled.fixed_steps`."""
+        ...
+
+    def tensor(self, symbol: Symbol) -> Tensor:
+        """That of a symbol that is bound."""
+        ...
+
+    def take_turn(self) -> None:
+        """As `Compiled.take_turn`."""
+        ...
+
+    def run(self) -> object:
+        """Execute once."""
+        ...
 
 
 class MovingProgram(Uncopied):
@@ -31,13 +74,13 @@ class MovingProgram(Uncopied):
 
     instead: ClassVar[str] = "compile() again"
 
-    def __init__(self, compiled: Compiled, given: Sequence[Symbol], written: Sequence[Symbol]) -> None:
+    def __init__(self, compiled: BoundProgram, given: Sequence[Symbol], written: Sequence[Symbol]) -> None:
         self.compiled = compiled
         self.symbols = (*given, *written)
         self._given = len(given)
         self._rooms = [(value.spec, value.spec.nbytes, contiguous_strides(value.spec.shape)) for value in written]
         self._on_host = all(spec.device.is_host for spec, _, _ in self._rooms)
-        self._bound: Compiled | None = None
+        self._bound: BoundProgram | None = None
         self._places: list[Tensor] = []
         self._laid_out: ConcreteGraph | None = None
         self._steps: tuple[Step, ...] | None = None
@@ -69,8 +112,7 @@ class MovingProgram(Uncopied):
             self._bound = self.compiled.rebind(stand_ins)
         concrete = self._bound.allocate()
         if concrete is not self._laid_out:
-            parts = concrete.fixed_steps()
-            fixed = None if parts is None else parts[0]
+            fixed = self._bound.fixed_steps()
             self._places = [self._bound.tensor(symbol) for symbol in self.symbols]
             self._steps = None if fixed is None else tuple(_step(value, self._places) for value in fixed)
             self._laid_out = concrete
@@ -87,7 +129,7 @@ class MovingProgram(Uncopied):
         for step in self._steps:
             step(tensors)
 
-    def _run_copied(self, bound: Compiled, tensors: Sequence[Tensor]) -> None:
+    def _run_copied(self, bound: BoundProgram, tensors: Sequence[Tensor]) -> None:
         pairs = [*zip(self._places, tensors, strict=True)]
         for place, tensor in pairs[: self._given]:
             place.copy_from(tensor)

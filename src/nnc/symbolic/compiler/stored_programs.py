@@ -21,6 +21,7 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import Program
 from nnc.core.running.stored_steps import STEP_STORES, RestoredSteps, StoredKernel, StoredLaunch, StoredSteps
 from nnc.core.values.device import device_of
 from nnc.core.values.dtype import dtype_of
@@ -267,6 +268,7 @@ class RestoredProgram(Uncopied):
     begin: Callable[[], None] | None = None
     _concrete: ConcreteGraph | None = None
     _storages: Mapping[str, Storage] | None = None
+    programs: tuple[Program, ...] = ()
     inputs: tuple[Tensor | None, ...] = ()
     outputs: tuple[Tensor, ...] = ()
 
@@ -280,7 +282,7 @@ class RestoredProgram(Uncopied):
 
     def forget_layout(self) -> None:
         """Hold no memory of the arena's."""
-        self._concrete, self._storages, self.inputs, self.outputs = None, None, (), ()
+        self._concrete, self._storages, self.programs, self.inputs, self.outputs = None, None, (), (), ()
 
     def read(self, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         """Write the inputs, run, and return copies of the outputs."""
@@ -306,10 +308,11 @@ class RestoredProgram(Uncopied):
             places = [host, *(tensor.storage for tensor in self.tensors)]
             begins = [base, *(tensor.offset for tensor in self.tensors)]
             concrete = ConcreteGraph(runs=self.arena.runs)
-            for number, part in enumerate(self.parts):
+            self.programs = tuple([part.on(spans) for part in self.parts])
+            for number, program in enumerate(self.programs):
                 if number and self.begin is not None:
                     concrete.add_noop(self.begin)
-                concrete.add_noop(part.on(spans))
+                concrete.add_noop(program)
             concrete.prepare()
             self.inputs = tuple(None if port is None else port.tensor(places, begins) for port in self.stored.inputs)
             self.outputs = tuple(port.tensor(places, begins) for port in self.stored.outputs)

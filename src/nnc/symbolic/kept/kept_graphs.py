@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike
 
 from nnc.classes import dataclass
 from nnc.concrete import ConcreteGraph
+from nnc.concrete.run import Fixed
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import exact_text
 from nnc.core.values.recorder import PROFILER
@@ -270,6 +272,8 @@ class KeptGraph(Uncopied):
     def allocate(self) -> ConcreteGraph:
         """Lay the program out; a second call returns the same."""
         if SETTINGS.debug or PROFILER.recorders:
+            # What had moved to other tensors by now is laid out over its own ones again.
+            self._program, self._concrete = None, None
             return self.compiled.allocate()
         concrete = self._concrete
         if concrete is None or self._storages is not self._arena.storages:
@@ -321,15 +325,44 @@ class KeptGraph(Uncopied):
             names = ", ".join(map(self._source.asked.graph.label, sorted(missing)))
             need = "every input that outputs need written before each run"
             raise SymbolError("run", got=f"no value for {names}", need=need, fix="write() it")
-        for file in self._files:
-            file.check()
-        self._arena.turn += 1
+        self.take_turn()
         self.begun = len(self._source.program.parts) < 2
         concrete.run()
         return tuple([self._results[symbol.key].numpy() for symbol in outputs])
 
     def _begin(self) -> None:
         self.begun = True
+
+    def run(self) -> None:
+        """Execute once, where no input lies in the arena."""
+        self.exclusively(lambda: self.views_in_turn((), ()))
+
+    @property
+    def is_bare(self) -> bool:
+        """As `Compiled.is_bare`."""
+        return self._concrete is not None and not (any(self.statement.arenas.values()) or self._needed or self._files)
+
+    def fixed_steps(self) -> tuple[Fixed, ...] | None:
+        """As `Compiled.fixed_steps`."""
+        if SETTINGS.debug or PROFILER.recorders:
+            return self.compiled.fixed_steps()
+        self.allocate()
+        program = self._bound_program()
+        backend = DISPATCHER.backend(program.stored.backend)
+        return (Fixed(backend, program.programs[0]),) if len(program.programs) == 1 else None
+
+    def tensor(self, symbol: Symbol) -> Tensor:
+        """That of a symbol that is bound."""
+        tensor = self._tensors.get(symbol)
+        if tensor is None:
+            raise SymbolError("compiled", got=str(symbol), need="a symbol that is bound to a tensor", fix="rebind()")
+        return tensor
+
+    def take_turn(self) -> None:
+        """What comes before each run, behind the inputs."""
+        for file in self._files:
+            file.check()
+        self._arena.turn += 1
 
     def clear(self) -> None:
         """As `Compiled.clear`."""

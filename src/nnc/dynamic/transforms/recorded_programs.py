@@ -1,0 +1,45 @@
+"""Programs of recorded functions: from the disk, or behind passes and planned."""
+
+from __future__ import annotations
+
+from nnc.dynamic.transforms.compile_options import CompileOptions
+from nnc.dynamic.transforms.recording import FunctionDraft
+from nnc.symbolic import Compiled, compile
+from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace, KeptGraph
+
+
+def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | KeptGraph:
+    """The program of what a function did at plain sizes: from the disk, or made, which is kept when it is laid out.
+
+    The graph that its commands built is the key: whatever the function read made another graph, or is no part of it.
+    """
+    constants = draft.constants
+    asked = AskedGraph(draft.graph, (), (), (*constants, *draft.inputs, *draft.outputs))
+    decisions = "function", options.limit, options.deterministic
+    place = None if options.autotune else GraphPlace.of(asked, options.backend, decisions)
+
+    def anew() -> Compiled:
+        return compiled(draft.simplified(options.backend), options)
+
+    kept = None if place is None else place.load(anew)
+    if kept is not None:
+        return kept.rebind(constants)
+    program = anew()
+    program.behind_layout = None if place is None else place.keep
+    return program
+
+
+def compiled(draft: FunctionDraft, options: CompileOptions) -> Compiled:
+    """What a function did, behind passes, planned."""
+    return compile(
+        draft.graph,
+        draft.outputs,
+        given={**draft.constants, **dict.fromkeys(draft.inputs)},
+        bind=dict.fromkeys(draft.outputs),
+        backend=options.backend,
+        memory_limit=options.limit,
+        autotune=options.autotune,
+        deterministic=options.deterministic,
+        orders=draft.orders,
+        claims=draft.claims,
+    )
