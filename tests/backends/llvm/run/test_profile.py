@@ -231,3 +231,16 @@ def test_the_system_tells_when_pages_are_huge(tmp_path: Path, monkeypatch: pytes
     assert profiles.huge_pages() == ""
     place.write_text("always [madvise] never\n")
     assert profiles.huge_pages() == "madvise"
+
+
+def test_what_is_about_as_fast_as_before_changes_no_key() -> None:
+    quicker = [replace(level, loads=level.loads * 1.1, beyond=level.beyond * 1.05) for level in LEVELS]
+    again = replace(
+        PROFILE, clock=3.1, multiply_adds=92.0, caches=tuple(quicker), meeting=48.0, handing=1900.0, absent=0.05
+    )
+    joined, target = again.joined(replace(PROFILE, absent=0.05)), host_target()
+    assert joined.followed(target) == PROFILE.followed(target)
+    assert joined.times == PROFILE.times + 1
+    faster = replace(again, handing=1500.0).joined(PROFILE)
+    assert faster.handing == 1500.0
+    assert faster.clock == PROFILE.clock

@@ -32,6 +32,8 @@ LINES = (16, 32, 64, 128, 256)
 LEAST_LEVEL_TWO = 32 << 10
 # Measured again by the next process, so often at most, where it had no processor for such a share of the time.
 DOUBT, MOST_TIMES = 0.1, 3
+# Measured again on the same machine, rates differ by a few hundredths: by no more they are the same.
+ALIKE = 0.125
 # Nor is it believed that workers meet in less than usual, as one that sleeps has to be woken.
 MEETINGS = (USUAL_MEETING, 20_000.0)
 FORM = 4  # of the profile: another one is measured anew
@@ -58,7 +60,7 @@ class CacheLevel:
 
     def joined(self, earlier: CacheLevel) -> CacheLevel:
         """With the higher rates of both."""
-        return replace(self, loads=max(self.loads, earlier.loads), beyond=max(self.beyond, earlier.beyond))
+        return replace(self, loads=_higher(self.loads, earlier.loads), beyond=_higher(self.beyond, earlier.beyond))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +99,19 @@ class MachineProfile:
         return self.absent > DOUBT and self.times < MOST_TIMES
 
     def joined(self, earlier: MachineProfile) -> MachineProfile:
-        """The faster of both in each: what else runs only makes a machine look slower."""
+        """The faster of both in each: what else runs only makes a machine look slower.
+
+        What is about as fast stays as it was: kernels and programs that were kept are found by these numbers.
+        """
         steady = min(self, earlier, key=lambda profile: profile.absent)
         before = {level.level: level for level in earlier.caches}
         return replace(
             self,
-            clock=max(self.clock, earlier.clock),
-            multiply_adds=max(self.multiply_adds, earlier.multiply_adds),
+            clock=_higher(self.clock, earlier.clock),
+            multiply_adds=_higher(self.multiply_adds, earlier.multiply_adds),
             caches=tuple(level.joined(before.get(level.level, level)) for level in self.caches),
-            memory_loads=max(self.memory_loads, earlier.memory_loads),
-            memory_stores=max(self.memory_stores, earlier.memory_stores),
+            memory_loads=_higher(self.memory_loads, earlier.memory_loads),
+            memory_stores=_higher(self.memory_stores, earlier.memory_stores),
             meeting=_sooner(self.meeting, earlier.meeting),
             handing=_sooner(self.handing, earlier.handing),
             waking=_sooner(self.waking, earlier.waking),
@@ -174,9 +179,14 @@ def _within(value: float, limits: tuple[float, float]) -> float:
     return min(max(value, limits[0]), limits[1])
 
 
-def _sooner(first: float, second: float) -> float:
-    """The shorter time of both; 0 is none."""
-    return min(first or second, second or first)
+def _higher(measured: float, earlier: float) -> float:
+    """The higher rate; the earlier one where the new one is about the same."""
+    return measured if measured > earlier * (1 + ALIKE) else earlier
+
+
+def _sooner(measured: float, earlier: float) -> float:
+    """The shorter time; 0 is none, and the earlier one stays where the new one is about the same."""
+    return measured if measured and (not earlier or measured * (1 + ALIKE) < earlier) else earlier
 
 
 def kept_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:
