@@ -59,6 +59,8 @@ class Fitted(Layer):
         self._set("run_eagerly", run_eagerly)
         self._set("_figures", {})
         self._set("_steps", {})
+        # Whether weights, losses and the optimizer's slots are there: made before the first step is compiled.
+        self._set("_prepared", False)
 
     def _set(self, name: str, value: Any) -> None:
         """An attribute that is no layer and no tensor."""
@@ -149,11 +151,12 @@ class Fitted(Layer):
     def train_step(self, data: Any) -> dict[str, Any]:
         """One update by (x, y, weights); the figures so far. A subclass may say another one."""
         x, y, weights = (*data, None)[:3]
-        if not self.built or self.optimizer.variables[2:] == [] or "train" not in vars(self)["_steps"]:
+        if not vars(self)["_prepared"]:
             with no_grad():
                 outputs = self(map_leaves(lambda leaf: leaf[:1], x), training=False)
             self._parts(flatten(outputs)[0])
             self.optimizer.build(self.trainable_weights)
+            self._set("_prepared", True)
         if weights is None:
             step = self._step("train", lambda x, y: self._learned(x, y, None))
             loss, parts, y_pred = step(x, y)
