@@ -127,3 +127,12 @@ def test_a_thread_that_the_system_does_not_start_is_told_of(monkeypatch: pytest.
 
 def test_without_a_limit_nothing_is_asked() -> None:
     check_addresses("the step", 1 << 62)
+
+
+def test_a_parser_that_gets_no_memory_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a module without bytecode Python said `SyntaxError: expected ':'` with 4 MB left."""
+    with pytest.raises(SyntaxError), within_addresses("importing nnc"):
+        raise SyntaxError("expected ':'")
+    monkeypatch.setattr(addresses, "address_limit", lambda: 1 << 30)
+    with pytest.raises(OutOfMemoryError, match="importing nnc: got a limit of"), within_addresses("importing nnc"):
+        raise SyntaxError("expected ':'")

@@ -58,7 +58,8 @@ def within_addresses(step: str) -> Iterator[None]:
         yield
     except OutOfMemoryError:
         raise
-    except (MemoryError, ImportError, OSError, SystemError) as error:
+    # Python's parser that gets no memory may say SyntaxError, of a module whose bytecode is not on the disk.
+    except (MemoryError, ImportError, OSError, SystemError, SyntaxError) as error:
         if not is_shortage(error):
             raise
         raise _shortage(step, "memory for it") from None
