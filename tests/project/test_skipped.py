@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.skipped import told
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +56,16 @@ def test_workers_say_nothing_of_their_own(tmp_path: Path) -> None:
     summary, last = last_lines(tmp_path, "-n", "1")
     assert summary.startswith("1 passed, 5 skipped")
     assert last.startswith("skipped: 5; 3: no chromium on this machine; ")
+
+
+def test_scripts_test_tells_it_behind_everything_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes to a file there, as mypy is told behind pytest; programs that tests start do not see that file."""
+    monkeypatch.setenv("SKIPPED_LINE", str(tmp_path / "line"))
+    _, last = last_lines(tmp_path, "-n", "1")
+    assert last.startswith("1 passed, 5 skipped")
+    assert (tmp_path / "line").read_text().startswith("skipped: 5; 3: no chromium on this machine; ")
+    script = (ROOT / "scripts" / "test").read_text().splitlines()
+    assert script[-2:] == ['cat "$told" "$skipped"', 'exit "$status"']
 
 
 def test_nothing_skipped_is_said_too() -> None:
