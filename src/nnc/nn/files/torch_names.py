@@ -34,6 +34,7 @@ from nnc.nn.state.layer_state import LayerState, UnfitKeys, joined
 
 Array = NDArray[np.generic]
 
+RECURRENT_LAYERS = ("RNN", "GRU", "LSTM")
 # By the class of the layer and the name of the tensor: its axes in PyTorch's order.
 AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
     {
@@ -49,14 +50,12 @@ AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
         ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
         ("ConvTranspose2d", "weight"): (3, 2, 0, 1),
         ("ConvolutionTranspose3D", "weight"): (4, 3, 0, 1, 2),
-        **{(kind, name): (1, 0) for kind in ("RNN", "GRU", "LSTM") for name in ("input_weight", "state_weight")},
+        **{(kind, name): (1, 0) for kind in RECURRENT_LAYERS for name in ("input_weight", "state_weight")},
     }
 )
 NAMES: Mapping[tuple[str, str], str] = MappingProxyType(
     {(kind, "running_variance"): "running_var" for kind in ("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")}
 )
-# Recurrent layers that have PyTorch's names of tensors.
-SIZED = ("SizedRNN", "SizedGRU", "SizedLSTM")
 # What PyTorch counts and nothing here reads.
 COUNTED = "num_batches_tracked"
 RECURRENT = {
@@ -157,7 +156,8 @@ def _theirs(owners: Mapping[str, str], path: str) -> str:
     """PyTorch's name of a tensor."""
     owner = owners[path]
     place, _, name = path.rpartition(".")
-    if owner in ("RNN", "GRU", "LSTM"):
+    # Those of `nn.LSTM(input_size, hidden_size)` have PyTorch's names.
+    if owner in RECURRENT_LAYERS and name in RECURRENT:
         reverse = "_reverse" if place.rpartition(".")[2] == "reverse" else ""
         place, _, layer = place.removesuffix(".reverse").rpartition(".")
         name = f"{RECURRENT[name]}{layer}{reverse}"
@@ -169,5 +169,5 @@ def _theirs(owners: Mapping[str, str], path: str) -> str:
 def _axes(owners: Mapping[str, str], path: str, rank: int) -> tuple[int, ...]:
     """Our axes in PyTorch's order; as they are where the shape would not fit anyway."""
     owner, name = owners.get(path, ""), path.rpartition(".")[2]
-    axes = (1, 0) if owner in SIZED and name.startswith("weight_") else AXES.get((owner, name), ())
+    axes = (1, 0) if owner in RECURRENT_LAYERS and name.startswith("weight_") else AXES.get((owner, name), ())
     return axes if len(axes) == rank else tuple(range(rank))
