@@ -6,7 +6,9 @@ import copy
 import gc
 import pickle
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -266,3 +268,23 @@ def test_a_parameter_is_given_numbers_or_nothing() -> None:
             layer.weight = value
     assert layer.weight.tolist() == [[1.0], [2.0]]
     assert layer.weight.requires_grad
+
+
+class Knotted(nn.Module):
+    """A layer that knows the module it is in."""
+
+    def __init__(self) -> None:
+        self.inner = nn.Dense(3)
+        self.homes = [{"home": self}]
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda net: pickle.loads(pickle.dumps(net))])
+def test_a_module_that_refers_to_itself_is_copied(copied: Callable[[Any], Any]) -> None:
+    net, x = Knotted(), nnc.ones((2, 4))
+    y = net.inner(x)
+    twin = copied(net)
+    assert vars(twin)["homes"][0]["home"] is twin
+    assert np.array_equal(twin.inner(x), y)

@@ -62,6 +62,10 @@ class Fitted(Layer):
         # Whether weights, losses and the optimizer's slots are there: made before the first step is compiled.
         self._set("_prepared", False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without compiled programs, which are of this very model: a copy makes its own."""
+        return {**vars(self), "_steps": {}, "_prepared": False}
+
     def _set(self, name: str, value: Any) -> None:
         """An attribute that is no layer and no tensor."""
         object.__setattr__(self, name, value)

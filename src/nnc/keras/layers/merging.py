@@ -173,17 +173,19 @@ class MultiHeadAttention(Layer):
 
     def make_weights(self, input_shape: Any) -> None:
         query, key, value = (input_shape[-1],) * 3 if len(input_shape) != 3 or None in input_shape else input_shape
-        heads, start = self.num_heads, self.starts[0]
-        self.query_kernel = self.add_weight((query, heads, self.key_dim), start, name="query_kernel")
-        self.key_kernel = self.add_weight((key, heads, self.key_dim), start, name="key_kernel")
-        self.value_kernel = self.add_weight((value, heads, self.value_dim), start, name="value_kernel")
+        # In Keras' order: the kernel of each product, then its bias.
+        for name, features, size in (
+            ("query", query, self.key_dim), ("key", key, self.key_dim), ("value", value, self.value_dim)
+        ):  # fmt: skip
+            self._add(name, (features, self.num_heads, size), (self.num_heads, size))
         out = self.out or query
-        self.output_kernel = self.add_weight((heads, self.value_dim, out), start, name="output_kernel")
+        self._add("output", (self.num_heads, self.value_dim, out), (out,))
+
+    def _add(self, name: str, kernel: tuple[int, ...], bias: tuple[int, ...]) -> None:
+        """The weights of one product."""
+        self.add_weight(kernel, self.starts[0], name=f"{name}_kernel")
         if self.use_bias:
-            self.query_bias = self.add_weight((heads, self.key_dim), self.starts[1], name="query_bias")
-            self.key_bias = self.add_weight((heads, self.key_dim), self.starts[1], name="key_bias")
-            self.value_bias = self.add_weight((heads, self.value_dim), self.starts[1], name="value_bias")
-            self.output_bias = self.add_weight((out,), self.starts[1], name="output_bias")
+            self.add_weight(bias, self.starts[1], name=f"{name}_bias")
 
     def _projected(self, x: Any, kernel: Any, bias: Any) -> Any:
         """[batch, heads, steps, size]"""

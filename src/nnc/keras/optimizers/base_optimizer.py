@@ -65,6 +65,14 @@ class Optimizer(Remembered):
         self._schedule: LearningRateSchedule | None = None
         self.learning_rate = learning_rate
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Slots beside their weights: a copy knows them by its own."""
+        return {**vars(self), "_state": list(self._state.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows = state.pop("_state")
+        vars(self).update(state, _state={id(variable): (variable, slots) for variable, slots in rows})
+
     # ---- the rate
 
     @property
