@@ -39,7 +39,9 @@ INSIDE = {
     "Column", "Facts", "Symbol", "LiftingOperand", "ArithmeticOperand", "ImageFolder", "ExportOperand",
     "ExportCall", "NodeCall", "ArrayMethods", "ElementwiseMethods", "ElementTypeMethods", "PyTorchMethods",
     # What a loader asks of others' data: their own length ends it.
-    "SizedExamples",
+    "SizedExamples", "PyDataset",
+    # A number, as NumPy's are.
+    "Figure",
 }  # fmt: skip
 
 

@@ -205,7 +205,6 @@ class Variable(ArrayOperand):
             raise ShapeError("backward", got=got, need="a scalar", fix=fix, origin=caller_origin())
         self.graph.accumulate(self)
 
-    @frequent
     def become(self, new: Variable) -> None:
         """Hold another value from now on, as the leaf or the constant that this is; what was computed stays."""
         self.graph.settle(((self, new.tensor),))

@@ -25,7 +25,6 @@ MODULES: Mapping[str, str] = {
     "nnc.numpy": "import nnc as jnp",
     "nnc.scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     # Keras, MLX
-    "nnc.keras": "from nnc import nn",
     "nnc.models": "from nnc import nn",
     "nnc.layers": "from nnc import nn",
     "nnc.losses": "from nnc import nn",

@@ -331,7 +331,6 @@ MODULE: Mapping[str, str] = {
     "errstate": "numpy.errstate(…)",
     "testing": "numpy.testing",
     # TensorFlow, Keras, MLX
-    "keras": "nnc.nn",
     "layers": "nnc.nn",
     "optimizers": "nnc.nn",
     "losses": "nnc.nn",

@@ -197,6 +197,7 @@ def _is_free(handle: int) -> bool:
     return True
 
 
+@checked
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; UsageError where that cannot be."""
     try:

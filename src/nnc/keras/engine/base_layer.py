@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc import numerics as n
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
@@ -313,6 +314,7 @@ class Layer(Module):
 
     def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:
         """The layer of arrays and operands, or a part of a model where they are `keras.Input`s."""
+        values = tuple(map(_as_array, values))
         leaves, _ = flatten((values, options))
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             self.ensure_built(values)
@@ -378,6 +380,14 @@ def _make_weights(layer: Layer, input_shape: Any) -> None:
 
 # Set behind the class, which checks and wraps what it finds there.
 Layer.build = _build_of_shape(_make_weights)
+
+
+def _as_array(value: Any) -> Any:
+    """Nested lists of numbers are an array."""
+    if not isinstance(value, list | tuple) or not value:
+        return value
+    leaves, _ = flatten(value)
+    return n.asarray(value) if all(isinstance(leaf, int | float | np.generic) for leaf in leaves) else value
 
 
 def _batch_shape(value: Any) -> tuple[int | None, ...]:

@@ -16,6 +16,7 @@ from nnc.arguments import Finite, Positive
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import eager
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign_all, constant_of, current
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
@@ -156,7 +157,7 @@ class Optimizer(Remembered):
         assign_all([(variable, constant_of(value)) for variable, value in renewed])
 
     def _clipped(self, grads: Sequence[Any]) -> list[Any]:
-        slopes = [constant_of(g) for g in grads]
+        slopes = [constant_of(g if isinstance(g, ArrayOperand) else n.asarray(g)) for g in grads]
         if self.clipvalue is not None:
             return [n.clip(g, -self.clipvalue, self.clipvalue) for g in slopes]
         if self.clipnorm is not None:
