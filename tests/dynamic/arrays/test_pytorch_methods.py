@@ -78,10 +78,9 @@ def test_gradients_flow(name: str) -> None:
 
     x, direction = CUBE.astype(np.float64), RANDOM.standard_normal(CUBE.shape)
     slope = (nnc.grad(loss)(nnc.tensor(x)).numpy() * direction).sum()
-    step = 1e-6
+    # The casts of two rows, which are linear otherwise, cut the differences at f32.
+    step, tolerance = (1e-2, 1e-3) if name in ("double", "type") else (1e-6, 1e-5)
     ahead, behind = (loss(nnc.tensor(x + sign * step * direction)).item() for sign in (1, -1))
-    # The casts of two rows cut the differences at f32.
-    tolerance = 1e-1 if name in ("double", "type") else 1e-5
     np.testing.assert_allclose(slope, (ahead - behind) / (2 * step), rtol=tolerance, atol=tolerance)
 
 
