@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,12 +21,11 @@ from nnc.cli.options import AsJson
 from nnc.cli.terminal import Json, add_row, output, size, table, write_json
 from nnc.cli.versions import versions
 from nnc.core.precautions.disk_cache import DiskCache, can_write
+from nnc.core.precautions.machine_memory import group_limit, machine_memory
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.running.llvm_library import llvm
 from nnc.core.settings import SETTINGS, usable_processors
 from nnc.symbolic.sharing.program_disk import KeptOnDisk, kept_on_disk
-
-CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +94,8 @@ def examine(*, measured: bool = False) -> Findings:
         tiles=_tiles(),
         cores=len(usable_processors()),
         threads=SETTINGS.worker_count(),
-        memory_bytes=_memory(),
-        memory_limit_bytes=_memory_limit(),
+        memory_bytes=machine_memory(),
+        memory_limit_bytes=group_limit(),
         platform=platform.platform(),
         versions=versions(),
         devices=device_reports(measured=measured),
@@ -225,19 +222,3 @@ def _pairs(title: str, pairs: Mapping[str, str]) -> Table:
     for what, value in pairs.items():
         add_row(result, what, value)
     return result
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _memory_limit() -> int | None:
-    """The limit of the control group, None where there is none."""
-    try:
-        text = CONTROL_GROUP_LIMIT.read_text().strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None

@@ -20,6 +20,7 @@ import onnx
 from nnc.arguments import checked, explained
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
+from nnc.core.precautions.machine_memory import obtainable_memory
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.running.device_context import present
 from nnc.core.values.device import CPU, AnyDevice, Device, current_device, device_of
@@ -747,11 +748,13 @@ def _arena_of(program: OnnxProgram | KeptProgram) -> int:
 
 
 def _check_memory(statement: MemoryStatement, weights: int) -> None:
-    """MemoryLimitError before anything is allocated that this machine has not."""
-    need = statement.arena + weights
-    have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > have:
-        raise MemoryLimitError("onnx", got=f"{need} bytes for a run", need=f"at most the {have} of this machine")
+    """MemoryLimitError before anything is allocated that this process cannot have."""
+    elsewhere = sum(nbytes for memory, nbytes in statement.arenas.items() if not device_of(memory).is_host)
+    need, have = statement.running - elsewhere + weights, obtainable_memory()
+    if have is not None and need > have:
+        got = f"{need:,} bytes for a run: arena {statement.arena:,}, results {statement.outputs:,}, weights {weights:,}"
+        fix = "give smaller sizes: memory(...) says before a run what it takes"
+        raise MemoryLimitError("onnx", got=got, need=f"at most the {have:,} that this process can have here", fix=fix)
 
 
 def _known(given: object, sources: frozenset[str]) -> OnnxValue:
