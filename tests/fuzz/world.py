@@ -7,6 +7,7 @@ dimensions, a key of another graph, NaN), but it has the type that its parameter
 from __future__ import annotations
 
 import math
+import os
 import random
 import tempfile
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from nnc.core.running.stream import Stream
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import DTYPES, I32, DType
-from nnc.core.values.serialize import save_tensors
+from nnc.core.values.serialize import FileTensor, file_tensors, save_tensors
 from nnc.core.values.spec import AnyLayout, Blocked, Layout, Shape, TensorSpec, spec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import DynamicGraph, Variable
@@ -194,6 +195,15 @@ class World:
     def tensor(self) -> Tensor:
         """One of the tensors."""
         return self.random.choice(self.tensors)
+
+    def file_tensor(self) -> FileTensor:
+        """A tensor that stays in a file, which is mostly whole."""
+        place = self.folder / "kept"
+        save_tensors(place, {"x": self.tensor()})
+        kept = file_tensors(place)["x"]
+        if self.chance(0.2):
+            os.truncate(place, 9)
+        return kept
 
     def command(self) -> AnyCommand:
         """A command of the catalogue."""

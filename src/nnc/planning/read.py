@@ -41,6 +41,9 @@ def read_csv(path: str | Path) -> Problem:
 
 
 def _read(path: str | Path) -> Problem:
+    if not os.path.getsize(path):
+        # Files of /proc say so too, and may give bytes for ever.
+        _header((), f"{path}:1")
     with Path(path).open(newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         reader.fieldnames = _header(reader.fieldnames or (), f"{path}:1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +54,66 @@ def test_what_never_ends_is_refused(tmp_path: Path, door: str, make: Callable[[P
     """A pipe without a writer was waited for, and a device read until there was no memory."""
     with pytest.raises((FormatError, DataError), match="device|pipe"):
         DOORS[door](make(tmp_path))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs files of Linux")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("place", ["/proc/kmsg", "/proc/self/status", "/proc/self/pagemap"])
+def test_files_of_the_system_without_a_size_are_refused(door: str, place: str) -> None:
+    """`/proc/kmsg` was waited for: it is a plain file that has no end."""
+    with pytest.raises((FormatError, DataError), match="without a size|permi|columns none"):
+        DOORS[door](Path(place))
+
+
+SHORTENED = """
+import os, sys, threading, nnc
+from pathlib import Path
+from nnc import nn
+from nnc.errors import NncError
+path, kind = Path(sys.argv[1]), sys.argv[2]
+model = nn.Model(nn.Dense(400), (400,), loss=nn.MeanSquaredError(), optimizer=nn.Adam(0.1))
+layer = nn.Dense(400)
+layer(nnc.ones((1, 400)))
+batches = nn.data.Batches(nn.data.Examples("drawn", nnc.ones((4, 400)).numpy(), nnc.ones((4, 400)).numpy()), 2)
+writes = {"checkpoint": lambda: nn.save_checkpoint(path, model, nn.position_of(model, batches)),
+          "model": lambda: nn.save_model(path, model)}
+writes.get(kind, lambda: nnc.save(path, model))()
+content, tensors = path.read_bytes(), model.state_dict()
+loads = {"load": lambda: nnc.load(path, model), "weights": lambda: model.load_weights(path),
+         "layer": lambda: layer.load(path), "checkpoint": lambda: nn.load_checkpoint(path, model),
+         "position": lambda: nn.read_position(path) if kind == "checkpoint" else nnc.load(path),
+         "model": lambda: nn.load_model(path)}
+done = threading.Event()
+
+def shorten():
+    while not done.is_set():
+        with open(path, "r+b") as file:
+            file.truncate(len(content) // 2 // 4096 * 4096)
+            file.seek(0)
+            file.write(content)
+
+thread = threading.Thread(target=shorten)
+thread.start()
+refused = loaded = 0
+while min(refused, loaded) < 3 and refused + loaded < 3000:
+    try:
+        loads[kind]()
+        loaded += 1
+    except NncError:
+        refused += 1
+done.set()
+thread.join()
+assert all((model.state_dict()[name] == value).all() for name, value in tensors.items())
+print(refused > 0)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs files that become shorter while they are read")
+@pytest.mark.parametrize("kind", ["load", "weights", "layer", "checkpoint", "model"])
+def test_loading_a_file_that_somebody_shortens_is_an_error_at_most(tmp_path: Path, kind: str) -> None:
+    """Files were mapped while they were copied: one that was shortened then ended the process (SIGBUS)."""
+    child = subprocess.run([sys.executable, "-c", SHORTENED, str(tmp_path / "f"), kind], capture_output=True, text=True)
+    assert (child.stdout, child.returncode) == ("True\n", 0), child.stderr[-2000:]
 
 
 @pytest.mark.parametrize("door", [name for name in DOORS if "load" not in name and name != "pretrained"])

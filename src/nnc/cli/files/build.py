@@ -144,7 +144,7 @@ def _network(source: str, name: str) -> Model:
     if not name:
         raise UsageError("build", got="tensors without a network", need="--network", fix="--network digits")
     model = network(name)
-    tensors = load_tensors(Path(source), mapped=True).tensors
+    tensors = load_tensors(Path(source)).tensors
     own = {path: tensors.get(PREFIX + path, tensors.get(path)) for path in model.specs}
     model.load_state_dict({path: value.numpy() for path, value in own.items() if value is not None})
     return model

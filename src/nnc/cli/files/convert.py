@@ -55,7 +55,7 @@ def _network(source: Path, target: Path, name: str, *, external: bool) -> None:
     if not name:
         raise UsageError("convert", got="tensors without a network", need="--network", fix="--network digits")
     model = network(name)
-    tensors = load_tensors(source, mapped=True).tensors
+    tensors = load_tensors(source).tensors
     own = {path: tensors.get(PREFIX + path, tensors.get(path)) for path in model.specs}
     model.load_state_dict({path: value.numpy() for path, value in own.items() if value is not None})
     extra().save(model, target, external=external)

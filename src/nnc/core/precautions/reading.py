@@ -1,6 +1,7 @@
 """Files of unknown origin: opened without waiting, plain files alone, read whole up to a limit or mapped when asked.
 
-A device has no end, a pipe has no writer yet, and a folder is no file: all three are refused before a byte is read.
+A device has no end, a pipe has no writer yet, a folder is no file, and files of /proc may wait for ever: all of them
+are refused.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import io
 import mmap
 import os
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -59,9 +61,19 @@ def opened(path: Path | str, need: str = "a readable file", *, writable: bool = 
         if not stat.S_ISREG(status.st_mode):
             kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "no plain file")
             raise FormatError(str(place), got=kind, need=need)
+        if not status.st_size and not _is_empty(handle):
+            raise FormatError(str(place), got="a file without a size, as those of the system are", need=need)
         yield handle, status.st_size
     finally:
         os.close(handle)
+
+
+def _is_empty(handle: int) -> bool:
+    """Whether a file of no bytes has none: those of /proc give some, wait for some, or never end."""
+    try:
+        return not os.read(handle, 1)
+    except OSError:
+        return False
 
 
 def check_plain(path: Path | str, need: str = "a readable file") -> None:
@@ -93,11 +105,10 @@ def read_file(path: Path | str, need: str = "a readable file", most_bytes: int |
 
 def fill(path: Path | str, handle: int, target: memoryview, offset: int) -> None:
     """Read a file from `offset` on until the target is full; FormatError where the file has no more."""
-    file, done = io.FileIO(handle, closefd=False), 0
-    file.seek(offset)
+    done = 0
     while done < len(target):
         try:
-            taken = file.readinto(target[done : done + PART])
+            taken = _read_at(handle, target[done : done + PART], offset + done)
         except OSError as error:
             raise FormatError(str(path), got=reason_of(error), need="a readable file") from None
         if not taken:
@@ -106,25 +117,58 @@ def fill(path: Path | str, handle: int, target: memoryview, offset: int) -> None
         done += taken
 
 
-class MappedFile:
+def _read_at(handle: int, target: memoryview, offset: int) -> int:
+    """How many bytes were read; where the handle stands is not moved, which threads and children of a fork share."""
+    if sys.platform == "win32":
+        with io.FileIO(handle, closefd=False) as file:
+            file.seek(offset)
+            return file.readinto(target)
+    return os.preadv(handle, [target], offset)
+
+
+class HeldFile:
+    """A plain file that stays open, whichever takes its name: its bytes are read when they are asked for."""
+
+    __slots__ = ("__weakref__", "_handle", "path", "size")
+
+    def __init__(self, path: Path | str, need: str = "a readable file", *, writable: bool = False) -> None:
+        self.path = str(path)
+        with opened(path, need, writable=writable) as (handle, size):
+            self.size = size
+            self._handle = os.dup(handle)
+
+    def read(self, target: memoryview, offset: int) -> None:
+        """Fill the target from `offset` on; FormatError where the file has no more. Threads may read at once."""
+        fill(self.path, self._handle, target, offset)
+
+    def __reduce__(self) -> tuple[Callable[[str], HeldFile], tuple[str]]:
+        # Copies open the file anew: of two that share a handle the first to go would close it.
+        return type(self), (self.path,)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None:
+            os.close(handle)
+
+
+class MappedFile(HeldFile):
     """The bytes of a plain file as they are on the disk, read where they are touched. `check` before each use.
 
     What somebody writes into the file is seen; of one that became shorter a touch beyond its end would end the
     process (SIGBUS), so `check` says so before.
     """
 
-    __slots__ = ("__weakref__", "_handle", "content", "path", "size")
+    __slots__ = ("content",)
 
     def __init__(self, path: Path | str, need: str = "a readable file", *, writable: bool = False) -> None:
-        self.path = str(path)
+        super().__init__(path, need, writable=writable)
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
-        with opened(path, need, writable=writable) as (handle, size):
-            self.size = size
-            self._handle = os.dup(handle)
-            try:
-                self.content = mmap.mmap(handle, 0, access=access) if size else b""
-            except OSError as error:
-                raise FormatError(self.path, got=reason_of(error), need=need) from None
+        try:
+            self.content = mmap.mmap(self._handle, self.size, access=access) if self.size else b""
+        except (OSError, ValueError) as error:
+            # ValueError: it became shorter between the two calls.
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            raise FormatError(self.path, got=reason, need=need) from None
 
     def check(self) -> None:
         """FormatError where the file has become shorter than it was when it was mapped."""
@@ -132,8 +176,3 @@ class MappedFile:
         if size < self.size:
             got = f"{size:,} bytes of the {self.size:,} that were mapped: it became shorter meanwhile"
             raise FormatError(self.path, got=got, need="a file that nobody shortens", fix="load it without mapped=True")
-
-    def __del__(self) -> None:
-        handle = getattr(self, "_handle", None)
-        if handle is not None:
-            os.close(handle)

@@ -3,28 +3,28 @@
     file = u64 header length | JSON header, padded with spaces | the elements, one tensor after another
 
 A file replaces an older one whole or not at all (`nnc.core.precautions.replacement`). Nothing in a file is executed,
-and every offset is checked against the shapes and the file's size before use. Files are read, and mapped where that is
-asked for: then their bytes are those on the disk, whoever changes them.
+and every offset is checked against the shapes and the file's size before use. Files are read, whole or tensor by tensor
+(`file_tensors`), and mapped where that is asked for: then their bytes are those on the disk, whoever changes them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import MappedFile, fill, opened
+from nnc.core.precautions.reading import HeldFile, MappedFile
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.core.values.device import CPU
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
-from nnc.core.values.spec import TensorSpec
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage
-from nnc.core.values.tensor import Tensor
+from nnc.core.values.tensor import Array, Tensor
 from nnc.errors import FormatError, UsageError
 
 # A header of so many tensors is read in 4 s, and there are models of 60,000 tensors in one file.
@@ -32,6 +32,7 @@ MAX_TENSORS = 100_000
 MAX_HEADER_BYTES = 1 << 25
 ALIGNMENT = 8
 METADATA = "__metadata__"
+NEED = "a readable safetensors file"
 
 _NAMES: dict[DType, str] = {dtype: dtype.name.upper() for dtype in (*DTYPES, U64, U32, U16, C64)}
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
@@ -46,9 +47,42 @@ class TensorFile:
     metadata: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FileTensor:
+    """A tensor that stays in its file, from byte `offset` on: each time that elements are asked for they are read."""
+
+    spec: TensorSpec
+    file: HeldFile
+    offset: int
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes, slowest axis first."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.spec.dtype
+
+    def numpy(self) -> Array:
+        """All elements, in memory of their own. FormatError where the file has become shorter."""
+        return self.flat(0, self.spec.elements).reshape(self.shape)
+
+    def flat(self, start: int, stop: int) -> Array:
+        """Elements start … stop - 1 in row-major order."""
+        content = np.empty((stop - start) * self.dtype.itemsize, np.uint8)
+        self.file.read(content.data, self.offset + start * self.dtype.itemsize)
+        return content.view(self.dtype.numpy)
+
+
 @checked
 def save_tensors(
-    path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None, *, keep: int = 1
+    path: Path | str,
+    tensors: Mapping[str, Tensor | FileTensor],
+    metadata: Mapping[str, str] | None = None,
+    *,
+    keep: int = 1,
 ) -> None:
     """Write all tensors, in order of name, and the metadata. The same content gives the same bytes.
 
@@ -71,9 +105,14 @@ def save_tensors(
     if len(tensors) > MAX_TENSORS or len(text) > MAX_HEADER_BYTES:
         got, need = f"{len(tensors)} tensors in a header of {len(text)} bytes", f"{_LIMITS} in one file"
         raise UsageError("save", got=got, need=need, fix="write several files")
-    chunks: list[Chunk] = [len(text).to_bytes(8, "little"), text]
-    chunks += [_bytes_of(tensor) for _, tensor in sorted(tensors.items())]
-    write_atomically(Path(path), chunks, keep=keep)
+
+    def chunks() -> Iterator[Chunk]:
+        yield len(text).to_bytes(8, "little")
+        yield text
+        for _, tensor in sorted(tensors.items()):
+            yield _bytes_of(tensor)
+
+    write_atomically(Path(path), chunks(), keep=keep)
 
 
 @checked
@@ -86,59 +125,88 @@ def checksum(tensors: Mapping[str, Tensor], facts: str = "") -> str:
     return digest.hexdigest()
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
+def _bytes_of(tensor: Tensor | FileTensor) -> memoryview:
     """The elements, one behind the other; those of a device in a copy."""
-    return np.ascontiguousarray(tensor.to(CPU).numpy()).reshape(-1).view(np.uint8).data
+    array = tensor.numpy() if isinstance(tensor, FileTensor) else tensor.to(CPU).numpy()
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @checked
 def load_tensors(path: Path | str, *, mapped: bool = False) -> TensorFile:
     """Read a safetensors file, straight into the memory of its tensors. FormatError says what is wrong with it.
 
-    With `mapped` nothing is read before it is touched, and the tensors are read-only: for files larger than memory, and
-    for those that are copied at once. Nobody may change such a file meanwhile: what is written into it is seen, and
-    where it was shortened the next use of a tensor is a FormatError.
+    With `mapped` nothing is read before it is touched, and the tensors are read-only: for files larger than memory.
+    Nobody may change such a file meanwhile: what is written into it is seen, and where it was shortened the next use of
+    a tensor is a FormatError.
     """
-    place, need = Path(path), "a readable safetensors file"
     if mapped:
-        file = MappedFile(place, need)
-        data = np.frombuffer(file.content, np.uint8)
-        header, start = _header(place, data, len(data))
-        body = Storage.mapping(file, start)
+        mapping = MappedFile(path, NEED)
+        table = _table(mapping)
+        body = Storage.mapping(mapping, table.start)
     else:
-        with opened(place, need) as (handle, size):
-            front = np.empty(min(size, 8), np.uint8)
-            fill(place, handle, front.data, 0)
-            length = min(int.from_bytes(front.tobytes(), "little"), MAX_HEADER_BYTES, max(size - 8, 0))
-            text = np.empty(length, np.uint8)
-            fill(place, handle, text.data, 8)
-            header, start = _header(place, np.concatenate([front, text]), size)
-            body = Storage.allocate(size - start, "file")
-            fill(place, handle, body.bytes.data, start)
+        file = HeldFile(path, NEED)
+        table = _table(file)
+        body = Storage.allocate(file.size - table.start, "file")
+        file.read(body.bytes.data, table.start)
+    tensors = {name: Tensor(spec, body, begin) for name, (spec, begin) in table.places.items()}
+    return TensorFile(tensors, table.metadata)
+
+
+@checked
+def file_tensors(path: Path | str) -> Mapping[str, FileTensor]:
+    """The tensors of a safetensors file, each read when it is asked for. FormatError as `load_tensors` has it."""
+    file = HeldFile(path, NEED)
+    table = _table(file)
+    return {name: FileTensor(spec, file, table.start + begin) for name, (spec, begin) in table.places.items()}
+
+
+@checked
+def read_metadata(path: Path | str) -> Mapping[str, str]:
+    """The text metadata of a safetensors file, of which no tensor is read."""
+    return _table(HeldFile(path, NEED)).metadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What a header says: metadata, and spec and first byte of each tensor, counted from `start` of the file on."""
+
+    metadata: Mapping[str, str]
+    places: Mapping[str, tuple[TensorSpec, int]]
+    start: int
+
+
+def _table(file: HeldFile) -> _Table:
+    """What the header of a file says, once every part of it fits the others and the file's size."""
+    place = Path(file.path)
+    header, start = _header(place, file)
     metadata = header.pop(METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise _malformed(place, "metadata that is not text")
-    tensors: dict[str, Tensor] = {}
+    places: dict[str, tuple[TensorSpec, int]] = {}
     ranges: list[tuple[int, int]] = []
     for name, entry in header.items():
-        spec, begin, end = _entry(place, name, entry, body.nbytes)
+        spec, begin, end = _entry(place, name, entry, file.size - start)
         ranges.append((begin, end))
-        tensors[name] = Tensor(spec, body, begin)
-    _check_ranges(place, ranges, body.nbytes)
-    return TensorFile(tensors, metadata)
+        places[name] = (spec, begin)
+    _check_ranges(place, ranges, file.size - start)
+    return _Table(metadata, places, start)
 
 
-def _header(place: Path, data: np.ndarray, size: int) -> tuple[dict[str, object], int]:
-    """The header and where it ends, from the beginning of a file of `size` bytes."""
-    if len(data) < 8:
-        raise _malformed(place, f"{len(data)} bytes")
-    length = int.from_bytes(data[:8].tobytes(), "little")
-    if length > size - 8:
-        raise _malformed(place, f"a header of {length} bytes in a file of {size}")
+def _header(place: Path, file: HeldFile) -> tuple[dict[str, object], int]:
+    """The header and where it ends."""
+    if file.size < 8:
+        raise _malformed(place, f"{file.size} bytes")
+    front = bytearray(8)
+    file.read(memoryview(front), 0)
+    length = int.from_bytes(front, "little")
+    if length > file.size - 8:
+        raise _malformed(place, f"a header of {length} bytes in a file of {file.size}")
     if length > MAX_HEADER_BYTES:
         raise _too_large(place, f"a header of {length:,} bytes")
+    content = bytearray(length)
+    file.read(memoryview(content), 8)
     try:
-        header = json.loads(data[8 : 8 + length].tobytes().decode(), object_pairs_hook=_unique)
+        header = json.loads(content.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _malformed(place, f"a header that is not JSON ({type(error).__name__})") from None
     if not isinstance(header, dict):

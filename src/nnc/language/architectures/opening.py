@@ -24,7 +24,7 @@ from nnc.language.architectures.weight_sources import GgufSource, SafetensorsSou
 from nnc.language.gguf import GgufFile, read_gguf
 from nnc.nn.layers.layer import Input, MultiLayer, UpTo
 from nnc.nn.model.model import Model
-from nnc.nn.state.tensor_files import stored_tensors
+from nnc.nn.state.tensor_files import stored_file_tensors
 from nnc.nn.zoo.encoder import TextEncoder
 
 CONFIG = "config.json"
@@ -131,7 +131,7 @@ def open_encoder(path: Path | str) -> EncoderFiles | None:
     if row is None:
         return None
     facts = facts_of(values, GivenValues(values.place, {}))
-    source = SafetensorsSource(str(folder), stored_tensors(folder, mapped=True))
+    source = SafetensorsSource(str(folder), stored_file_tensors(folder))
     encoder, tensors = _encoder(row, values, facts, source)
     return EncoderFiles(folder, replace(facts, context=encoder.steps), encoder, tensors, _pooling(folder))
 
@@ -250,7 +250,7 @@ def _folder(folder: Path) -> ModelFiles:
     facts = facts_of(values, scaling)
     if not values.flag("use_sliding_window", default=True):
         facts = replace(facts, window=0, layer_kinds=())
-    source = SafetensorsSource(str(folder), stored_tensors(folder, mapped=True))
+    source = SafetensorsSource(str(folder), stored_file_tensors(folder))
     files = _with_tensors(folder, row, facts, source, None)
     # A tied head may be there twice.
     tied = values.flag("tie_word_embeddings", default=row.gemma or row.name == "gpt2")

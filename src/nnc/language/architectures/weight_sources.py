@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.values.blocks import FORMATS, dequantize
 from nnc.core.values.dtype import BF16, U8
+from nnc.core.values.serialize import FileTensor
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
@@ -86,8 +87,6 @@ class GgufSource:
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[np.float32]:
         """Blocks are dequantized."""
-        if self.file.mapping is not None:
-            return self.values(name, self.file.bytes(name)[start:stop])
         rows = np.empty((max(stop - start, 0), self.file.tensors[name].row_bytes), np.uint8)
         self.read_packed(name, start, rows)
         return self.values(name, rows)
@@ -103,11 +102,8 @@ class GgufSource:
         return np.asarray(data.view(PLAIN[kind]), np.float32)
 
     def read_packed(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
-        """Of a mapped file what is mapped."""
-        if self.file.mapping is None:
-            self.file.read(name, start, rows)
-        else:
-            rows[...] = self.file.bytes(name)[start : start + len(rows)]
+        """Read, of a mapped file too: what is copied need not be mapped."""
+        self.file.read(name, start, rows)
 
     def mapped(self, name: str, start: int, stop: int) -> Tensor | None:
         """Blocks of a file that was opened so."""
@@ -120,10 +116,10 @@ class GgufSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SafetensorsSource:
-    """Tensors of safetensors files, which are mapped."""
+    """Tensors of safetensors files, of which rows are read when they are asked for."""
 
     place: str
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, FileTensor]
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
@@ -143,9 +139,9 @@ class SafetensorsSource:
         tensor = self.tensors[name]
         if not tensor.dtype.is_float:
             raise FormatError(self.place, got=f"{name}: {tensor.spec}", need="floats", fix="use a file in f16 or bf16")
-        array = tensor.numpy()
-        shape = (prod(tensor.shape[:-1]), tensor.shape[-1]) if tensor.shape else (1, 1)
-        return array.reshape(shape)[start:stop].astype(np.float32)
+        count, width = (prod(tensor.shape[:-1]), tensor.shape[-1]) if tensor.shape else (1, 1)
+        first, last = (min(row, count) for row in (start, max(start, stop)))
+        return tensor.flat(first * width, last * width).reshape(last - first, width).astype(np.float32)
 
     def read_packed(self, name: str, start: int, rows: NDArray[np.uint8]) -> None:
         """Nothing here is packed."""

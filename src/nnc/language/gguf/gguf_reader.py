@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import MappedFile, fill, opened
+from nnc.core.precautions.reading import HeldFile, MappedFile
 from nnc.errors import FormatError
 from nnc.language.gguf.file_format import (
     ALIGNMENT_KEY,
@@ -52,8 +52,17 @@ class GgufFile:
     path: Path
     metadata: Mapping[str, MetadataValue]
     tensors: Mapping[str, TensorRow]
-    size: int
-    mapping: MappedFile | None = None
+    file: HeldFile
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.file.size
+
+    @property
+    def mapping(self) -> MappedFile | None:
+        """Its map, where it is mapped."""
+        return self.file if isinstance(self.file, MappedFile) else None
 
     def bytes(self, name: str) -> NDArray[np.uint8]:
         """The bytes of a tensor, rows [rows, bytes of a row]; read-only views of the file where it is mapped."""
@@ -73,8 +82,7 @@ class GgufFile:
         if start < 0 or rows.shape[1:] != (row.row_bytes,) or place + rows.nbytes > row.start + row.nbytes:
             got = f"rows {list(rows.shape)} from {start} on"
             raise FormatError(str(self.path), got=got, need=f"rows of {row.row_bytes} bytes of {name}")
-        with opened(self.path, NEED) as (handle, _):
-            fill(self.path, handle, rows.reshape(-1).data, place)
+        self.file.read(rows.reshape(-1).data, place)
 
     def _row(self, name: str) -> TensorRow:
         row = self.tensors.get(name)
@@ -155,21 +163,17 @@ def read_gguf(path: Path | str, *, mapped: bool = False) -> GgufFile:
     such a file meanwhile: where it was shortened, the next use of a tensor is a FormatError.
     """
     place = Path(path)
-    mapping = MappedFile(place, NEED) if mapped else None
-    with opened(place, NEED) as (handle, size):
-        header = _Header(str(place), handle, size)
-        metadata, rows, alignment = _parsed(header)
-        tensors = _placed(header, rows, alignment)
-    if mapping is not None and mapping.size != size:
-        raise malformed(str(place), "a file that changed while it was read")
-    return GgufFile(place, metadata, tensors, size, mapping)
+    file = MappedFile(place, NEED) if mapped else HeldFile(place, NEED)
+    header = _Header(file)
+    metadata, rows, alignment = _parsed(header)
+    return GgufFile(place, metadata, _placed(header, rows, alignment), file)
 
 
 class _Header:
     """The beginning of a file, of which more is read as it is asked for."""
 
-    def __init__(self, place: str, handle: int, size: int) -> None:
-        self.place, self._handle, self.size = place, handle, size
+    def __init__(self, file: HeldFile) -> None:
+        self.place, self._file, self.size = file.path, file, file.size
         self._content = bytearray()
         self.position = 0
         self._texts = 0
@@ -184,7 +188,7 @@ class _Header:
         if stop > len(self._content):
             have = len(self._content)
             more = bytearray(min(self.size, max(stop, 2 * have, FIRST_PART)) - have)
-            fill(self.place, self._handle, memoryview(more), have)
+            self._file.read(memoryview(more), have)
             self._content += more
         self.position = stop
         return start

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import checked
 from nnc.core.values.blocks import FORMATS
-from nnc.core.values.serialize import save_tensors
+from nnc.core.values.serialize import FileTensor, save_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.language.architectures import ModelFiles, open_files
@@ -26,7 +26,7 @@ from nnc.language.architectures.tensor_names import StoredPart
 from nnc.language.block_writing import FILE_TYPES, block_writer
 from nnc.language.gguf import MetadataValue, TensorSource, ValueKind, write_gguf
 from nnc.language.tuning.adapters import read_adapter
-from nnc.nn.state.tensor_files import WHOLE, stored_tensors
+from nnc.nn.state.tensor_files import WHOLE, stored_file_tensors
 
 # What lies beside the tensors of a folder.
 BESIDE = (
@@ -154,8 +154,8 @@ def _write_folder(files: ModelFiles, now: Changed, output: Path) -> None:
                 shutil.copyfile(files.place / name, output / name)
     except OSError as error:
         raise UsageError(str(output), got=str(error.strerror).lower(), need="a folder to write") from None
-    tensors: dict[str, Tensor] = {}
-    for name, tensor in stored_tensors(files.place, mapped=True).items():
+    tensors: dict[str, Tensor | FileTensor] = {}
+    for name, tensor in stored_file_tensors(files.place).items():
         values = now(name)
         tensors[name] = tensor if values is None else Tensor.from_numpy(values.astype(tensor.dtype.numpy))
     save_tensors(output / WHOLE, tensors, {"format": "pt"})

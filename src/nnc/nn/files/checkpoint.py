@@ -25,7 +25,7 @@ from nnc.arguments import Count, checked
 from nnc.classes import dataclass, told
 from nnc.core.precautions.shield import Shield
 from nnc.core.values.dtype import DType
-from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors
+from nnc.core.values.serialize import TensorFile, checksum, load_tensors, read_metadata, save_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DataError, FormatError
 from nnc.nn.data import BatchSource, BatchState
@@ -142,7 +142,7 @@ def load_checkpoint(
 
 
 def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool) -> Position:
-    file = load_tensors(path, mapped=True)
+    file = load_tensors(path)
     position = _position(path, file.metadata, model, another_optimizer)
     stored, wanted, forgotten = stored_in(path, file), _held(model, trained_only), list[Tensor]()
     if another_optimizer:
@@ -248,13 +248,13 @@ def _held(model: Model, trained_only: bool) -> dict[str, Held]:
 @checked
 def read_position(path: Path | str) -> Position:
     """How far the training in the file has come, without a model to load it into."""
-    return _facts(path, load_tensors(path, mapped=True).metadata)[1]
+    return _facts(path, read_metadata(path))[1]
 
 
 @checked
 def read_notes(path: Path | str) -> dict[str, object]:
     """The notes in the file; empty where there are none."""
-    file = load_tensors(path, mapped=True)
+    file = load_tensors(path)
     _facts(path, file.metadata)
     _check_whole(path, file)
     notes = json.loads(file.metadata["nnc"]).get("notes", {})

@@ -71,9 +71,11 @@ def load(
     path: Path | str, *, mapped: bool = ..., map_location: AnyDevice | None = ..., weights_only: bool = ...
 ) -> Stored: ...
 @overload
-def load(path: Path | str, model: LayerState, *, strict: bool = ...) -> LayerState: ...
+def load(path: Path | str, model: LayerState, *, strict: bool = ..., mapped: bool = ...) -> LayerState: ...
 @overload
-def load(path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ...) -> Model: ...
+def load(
+    path: Path | str, model: Model, *, strict: bool = ..., rename: Mapping[str, str] | None = ..., mapped: bool = ...
+) -> Model: ...
 @explained
 def load(
     path: Path | str,
@@ -91,7 +93,9 @@ def load(
     memory of their own, unless they are to be `mapped`: then they are read-only, and pages of the file that are read
     when they are touched. Nobody may change the file meanwhile; where it was shortened, a use is a FormatError.
 
-    FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set.
+    FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set. It is
+    read whole before anything is set, so that for a moment there are two of each tensor; a mapped one is copied page
+    by page.
     `map_location` is the device of what is read; nothing but tensors is ever read, so `weights_only` changes nothing.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
 
@@ -100,7 +104,7 @@ def load(
     {'x': Variable(i64[3], constant)
     [0 1 2]}
     """
-    tensors = stored_tensors(path, mapped=mapped or model is not None)
+    tensors = stored_tensors(path, mapped=mapped)
     if model is None:
         return Stored((name, tensor(entry, share=True, device=map_location)) for name, entry in tensors.items())
     if isinstance(model, LayerState):

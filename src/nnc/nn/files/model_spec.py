@@ -50,7 +50,7 @@ def load_model(path: Path | str, *, classes: Iterable[type] = ()) -> Model:
     >>> nn.load_model("net.safetensors").predict(np.ones((5, 3), np.float32)).shape
     (5, 2)
     """
-    file = load_tensors(path, mapped=True)
+    file = load_tensors(path)
     known = {public_name(class_): class_ for class_ in classes}
     try:
         facts = json.loads(file.metadata[FACT])

@@ -176,13 +176,13 @@ def load_pretrained(
 ) -> LoadReport:
     """Set the model's tensors from safetensors of Hugging Face's names: a file, an index of several, or their folder.
 
-    `names` is one of `HUGGING_FACE`, that of the network's class unless given, or rules of one's own. Files are mapped
-    into memory and each tensor is read once. What a file holds beside the network, such as a pooler that it lacks, is
-    left out; what the network lacks otherwise is a FormatError, or in the report where that is not `strict`.
+    `names` is one of `HUGGING_FACE`, that of the network's class unless given, or rules of one's own. Files are read
+    whole before anything is set. What a file holds beside the network, such as a pooler that it lacks, is left out;
+    what the network lacks otherwise is a FormatError, or in the report where that is not `strict`.
     """
     rules = _rules(model, names)
     weights: dict[str, NDArray[np.generic]] = {}
-    for name, tensor in stored_tensors(path, mapped=True).items():
+    for name, tensor in stored_tensors(path).items():
         for given, array in _applied(rules, name, tensor.numpy()).items():
             if given in weights:
                 raise FormatError(str(path), got=f"two tensors for {given}", need="one", fix="look at the rules")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.precautions.replacement import make_folder
 from nnc.core.values.dtype import dtype_of
-from nnc.core.values.serialize import TensorFile, checksum, load_tensors, save_tensors
+from nnc.core.values.serialize import TensorFile, checksum, load_tensors, read_metadata, save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
@@ -176,7 +176,7 @@ class _Pieces:
         if rank not in self._open:
             digest = self._digests[rank]
             place = self._folder / _part(digest, rank, len(self._digests))
-            tensors = load_tensors(place, mapped=True).tensors
+            tensors = load_tensors(place).tensors
             if checksum(tensors) != digest:
                 raise _damaged(place, "a part that was damaged or changed: its checksum is another")
             self._open[rank] = tensors
@@ -209,7 +209,7 @@ def _remove_unnamed(path: Path, folder: Path, keep: int) -> None:
     for each in (path, *older):
         if os.path.exists(each):
             with suppress(FormatError):
-                digests = _facts(load_tensors(each, mapped=True).metadata).get(PARTS, {}).get("digests", [])
+                digests = _facts(read_metadata(each)).get(PARTS, {}).get("digests", [])
                 names |= {_part(digest, rank, len(digests)) for rank, digest in enumerate(digests)}
     for each in folder.glob("*-of-*.safetensors"):
         if each.name not in names:

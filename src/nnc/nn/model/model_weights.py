@@ -347,7 +347,7 @@ class ModelWeights:
 
     def load_weights(self, path: Path | str, *, strict: bool = True) -> LoadReport:
         """Set parameters and statistics to those of a file, as `load_state_dict` does."""
-        stored = stored_tensors(path, mapped=True)
+        stored = stored_tensors(path)
         return self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
 
     @overload

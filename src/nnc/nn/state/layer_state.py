@@ -234,8 +234,8 @@ class LayerState:
 
     def load(self, path: Path | str, *, strict: bool = True) -> Self:
         """Set parameters and statistics to those of a file, as `load_state_dict` does; gives the layer back."""
-        stored = stored_tensors(path, mapped=True)
-        self.load_state_dict({name: np.array(entry.numpy()) for name, entry in stored.items()}, strict=strict)
+        stored = stored_tensors(path)
+        self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
         return self
 
     # The words of MLX and Keras for both.

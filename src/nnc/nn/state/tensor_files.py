@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from nnc.arguments import checked
 from nnc.core.precautions.reading import read_file
-from nnc.core.values.serialize import load_tensors
+from nnc.core.values.serialize import FileTensor, file_tensors, load_tensors
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 
+V = TypeVar("V", Tensor, FileTensor)
 # Of 100,000 tensors in many files.
 MOST_INDEX_BYTES = 1 << 25
 # What such files are called in their folders.
@@ -22,17 +24,26 @@ WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 @checked
 def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Tensor]:
     """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
-    place = Path(path)
+    return _stored(Path(path), lambda place: load_tensors(place, mapped=mapped).tensors)
+
+
+@checked
+def stored_file_tensors(path: Path | str) -> Mapping[str, FileTensor]:
+    """The same, each read when it is asked for."""
+    return _stored(Path(path), file_tensors)
+
+
+def _stored(place: Path, load: Callable[[Path], Mapping[str, V]]) -> Mapping[str, V]:
     if os.path.isdir(place):
         place = next((place / name for name in (WHOLE, INDEX) if os.path.exists(place / name)), place / WHOLE)
     if place.suffix != ".json":
-        return load_tensors(place, mapped=mapped).tensors
+        return load(place)
     files: dict[str, list[str]] = {}
     for name, file in _index(place).items():
         files.setdefault(file, []).append(name)
-    stored: dict[str, Tensor] = {}
+    stored: dict[str, V] = {}
     for file, names in files.items():
-        tensors = load_tensors(place.parent / file, mapped=mapped).tensors
+        tensors = load(place.parent / file)
         missing = [name for name in names if name not in tensors]
         if missing:
             raise FormatError(str(place.parent / file), got=f"no {missing[0]}", need="the tensors that the index names")
