@@ -95,6 +95,8 @@ def save_tensors(
         header[METADATA] = dict(sorted(metadata.items()))
     start = 0
     for name, tensor in sorted(tensors.items()):
+        if isinstance(tensor, Tensor):
+            tensor.check_file()
         if tensor.dtype not in _NAMES:
             raise UsageError("save", got=f"{name}: {tensor.spec}", need="an element type of safetensors", fix="cast it")
         stop = start + tensor.spec.nbytes
