@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc import nn
+from nnc import keras, nn
 from nnc.core.values.spec import spec
-from nnc.errors import IndexRangeError
+from nnc.errors import DataError, IndexRangeError
 from nnc.graph import OpAttr
 from nnc.nn.data import load
 from nnc.symbolic import SymbolicGraph
@@ -39,8 +39,8 @@ INSIDE = {
     "Column", "Facts", "Symbol", "LiftingOperand", "ArithmeticOperand", "ImageFolder", "ExportOperand",
     "ExportCall", "NodeCall", "ArrayMethods", "ElementwiseMethods", "ElementTypeMethods", "PyTorchMethods",
     # What a loader asks of others' data: their own length ends it.
-    "SizedExamples", "PyDataset",
-    # A number, as NumPy's are.
+    "SizedExamples",
+    # A number of NumPy's, which has no axis.
     "Figure",
 }  # fmt: skip
 
@@ -59,6 +59,25 @@ def test_what_a_layer_gives_and_places_are_no_sequences() -> None:
     with pytest.raises(TypeError):
         _, _ = value
     assert value[1].index == 1
+
+
+class Batches(keras.utils.PyDataset):
+    """Any number indexes it."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+
+def test_a_data_set_of_keras_ends_with_its_length() -> None:
+    assert list(Batches()) == [0, 1, 2]
+    assert 1 in Batches()
+    assert 5 not in Batches()
+    for ask in (len, list, lambda given: given[0]):
+        with pytest.raises(DataError, match=r"PyDataset: got no __(len|getitem)__"):
+            ask(keras.utils.PyDataset())
 
 
 def test_a_symbol_ends_with_its_first_axis() -> None:

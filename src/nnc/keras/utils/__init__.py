@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -83,10 +84,15 @@ class PyDataset:
         self.workers = workers
 
     def __len__(self) -> int:
-        raise NotImplementedError
+        raise DataError(type(self).__name__, got="no __len__", need="def __len__(self): how many batches there are")
 
     def __getitem__(self, index: int) -> Any:
-        raise NotImplementedError
+        raise DataError(type(self).__name__, got="no __getitem__", need="def __getitem__(self, index): a batch")
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of an epoch: what any number indexes would have no end."""
+        for place in range(len(self)):
+            yield self[place]
 
     def on_epoch_end(self) -> None:
         """After each epoch."""
