@@ -226,7 +226,7 @@ def active_trace() -> FunctionTrace | None:
 class TracedValue(ArrayOperand, Uncopied):
     """A tensor of a function that is being recorded: its spec outlives that, its elements come in a run."""
 
-    __slots__ = ("_spec", "symbol", "trace")
+    __slots__ = ("__weakref__", "_spec", "symbol", "trace")
     instead: ClassVar[str] = "return it from the compiled function"
 
     def __init__(self, trace: FunctionTrace, symbol: Symbol) -> None:

@@ -120,13 +120,17 @@ class ModelCheckpoint(_Monitor):
         super().__init__(monitor, mode)
         self.filepath, self.verbose, self.save_freq = str(filepath), verbose, save_freq
         self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
-        self.best, self._batches = initial_value_threshold, 0
+        self.best, self._batches, self._epoch = initial_value_threshold, 0, 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Know which it is."""
+        self._epoch = epoch
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Write after so many updates."""
         self._batches += 1
         if isinstance(self.save_freq, int) and self._batches % self.save_freq == 0:
-            self._save(0, logs)
+            self._save(self._epoch, logs)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Write after an epoch."""

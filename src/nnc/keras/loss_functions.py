@@ -194,15 +194,15 @@ def _logarithms(y: Any, from_logits: bool, axis: int) -> Any:
     return n.log(n.clip(y, EPSILON, 1.0 - EPSILON))
 
 
-def reduced(each: Any, sample_weight: Any, reduction: str) -> Any:
-    """The losses of examples as Keras reduces them."""
-    weight = None
-    if sample_weight is not None:
-        weight = as_single(sample_weight).astype(each.dtype)
-        while len(weight.shape) > len(each.shape) and weight.shape[-1] == 1:
-            weight = n.squeeze(weight, axis=-1)
-        weight = n.reshape(weight, (*weight.shape, *(1,) * (len(each.shape) - len(weight.shape))))
-        each = each * weight
+def reduced(each: Any, sample_weight: Any, reduction: str, mask: Any = None) -> Any:
+    """The losses of examples as Keras reduces them; a mean is that of what a mask says is real."""
+    weight = None if sample_weight is None else _beside(as_single(sample_weight), each)
+    if mask is not None:
+        real = _beside(mask, each)
+        if reduction == "sum_over_batch_size":
+            real = real * (math.prod(mask.shape) / n.maximum(n.sum(mask.astype(each.dtype)), 1.0))
+        weight = real if weight is None else weight * real
+    each = each if weight is None else each * weight
     if reduction == "none":
         return each
     total = n.sum(each)
@@ -211,3 +211,11 @@ def reduced(each: Any, sample_weight: Any, reduction: str) -> Any:
     if reduction == "mean_with_sample_weight" and weight is not None:
         return total / n.sum(n.broadcast_to(weight, each.shape))
     return total / max(math.prod(each.shape), 1)
+
+
+def _beside(weight: Any, each: Any) -> Any:
+    """Weights of examples, or of places in them, as those of all losses."""
+    weight = weight.astype(each.dtype)
+    while len(weight.shape) > len(each.shape) and weight.shape[-1] == 1:
+        weight = n.squeeze(weight, axis=-1)
+    return n.reshape(weight, (*weight.shape, *(1,) * (len(each.shape) - len(weight.shape))))

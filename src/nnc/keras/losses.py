@@ -30,6 +30,7 @@ from nnc.keras.loss_functions import mean_squared_logarithmic_error as mean_squa
 from nnc.keras.loss_functions import poisson as poisson
 from nnc.keras.loss_functions import sparse_categorical_crossentropy as sparse_categorical_crossentropy
 from nnc.keras.loss_functions import squared_hinge as squared_hinge
+from nnc.keras.masks import mask_of
 from nnc.keras.named import Remembered, named
 
 Reduction: TypeAlias = Literal["sum_over_batch_size", "sum", "mean", "none", "mean_with_sample_weight", "auto"]
@@ -63,8 +64,8 @@ class Loss(Remembered):
         return type(self).function(y_true, y_pred, **self.options())  # type: ignore[misc]  # a function, looked at above
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """The loss, as it is reduced."""
-        return reduced(self.call(y_true, y_pred), sample_weight, self.reduction)
+        """The loss, as it is reduced; steps that layers have masked count for nothing."""
+        return reduced(self.call(y_true, y_pred), sample_weight, self.reduction, mask_of(y_pred))
 
 
 class MeanSquaredError(Loss):

@@ -58,11 +58,6 @@ def is_tensor(x: Any) -> bool:
     return isinstance(x, ArrayOperand | KerasTensor)
 
 
-def swish(x: Any) -> Any:
-    """x · σ(x)"""
-    return activations.silu(x)
-
-
 OWN: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (cast, convert_to_tensor, one_hot, norm)},
     **{name: function for name, function in activations.NAMES.items() if name != "linear"},

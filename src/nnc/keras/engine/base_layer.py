@@ -7,6 +7,7 @@ those of use unless `training=True` is said or `fit` runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,10 +26,11 @@ from nnc.dynamic import eager
 from nnc.dynamic.state import current
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, ShapeError
+from nnc.errors import ArgumentError, FormatError, ShapeError, UsageError
 from nnc.keras import initializers, regularizers
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
-from nnc.keras.named import Made, fresh_name, snake_case
+from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
+from nnc.keras.named import Made, fresh_name, refused, snake_case
 from nnc.nn.layers.layer import MultiLayer
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.state.layer_state import LayerState
@@ -37,7 +39,10 @@ from nnc.nn.state.layer_state import LayerState
 _TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
 # What layers add to the loss while they are called.
 _LOSSES: ContextVar[list[Any] | None] = ContextVar("losses", default=None)
+# How many more numbers weights may have, in all, where a file is read that has no more.
+_ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 # What layers of Keras take by name, whatever they compute.
+CLIPPED = "clip the weight in a callback, or divide by its norm in call"
 COMMON = ("name", "trainable", "dtype", "input_shape", "batch_input_shape", "input_dim", "activity_regularizer")
 
 
@@ -60,6 +65,25 @@ def collected_losses() -> Iterator[list[Any]]:
         yield losses
     finally:
         _LOSSES.reset(token)
+
+
+@contextmanager
+def weights_within(elements: int) -> Iterator[None]:
+    """Inside, layers make no more than so many numbers in all; FormatError for a file whose layers want more."""
+    token = _ROOM.set([elements])
+    try:
+        yield
+    finally:
+        _ROOM.reset(token)
+
+
+def _take_room(shape: tuple[int, ...]) -> None:
+    room = _ROOM.get()
+    if room is not None:
+        room[0] -= math.prod(shape)
+        if room[0] < 0:
+            got, need = f"a weight of shape {shape}", "no more numbers than the file has"
+            raise FormatError("load_model", got=got, need=need)
 
 
 class Layer(Module):
@@ -103,7 +127,11 @@ class Layer(Module):
         unknown = sorted(options.keys() - {*COMMON})
         if unknown:
             got, need = f"{unknown[0]}={options[unknown[0]]!r}", f"its own options, or {', '.join(COMMON[:3])}"
-            raise ArgumentError(type(self).__name__, got=got, need=need, origin=caller_origin())
+            fix = CLIPPED if unknown[0].endswith("_constraint") else ""
+            raise ArgumentError(type(self).__name__, got=got, need=need, fix=fix, origin=caller_origin())
+        dtype = options.get("dtype")
+        if dtype is not None and str(getattr(dtype, "name", dtype)) not in ("float32", "f32"):
+            raise refused(type(self).__name__, "dtype", dtype, "nnc.nn.Model(model, shape, precision=nnc.bf16)")
         self.name = options.get("name") or fresh_name(snake_case(type(self).__name__))
         shape = options.get("input_shape")
         if options.get("batch_input_shape") is not None:
@@ -151,17 +179,21 @@ class Layer(Module):
         regularizer: Any = None,
         constraint: Any = None,
         name: str | None = None,
-        **unused: Any,
+        autocast: bool = True,
+        aggregation: str = "none",
     ) -> Variable:
-        """A weight of this layer: a tensor that `fit` trains, unless `trainable=False`."""
+        """A weight of this layer: a tensor that `fit` trains, unless `trainable=False`.
+
+        How it would be cast, and joined over devices, has no meaning here.
+        """
         if constraint is not None:
-            fix = "clip the weight in a callback, or divide by its norm in call"
-            raise ArgumentError("add_weight", got="a constraint", need="none", fix=fix, origin=caller_origin())
+            raise ArgumentError("add_weight", got="a constraint", need="none", fix=CLIPPED, origin=caller_origin())
         if isinstance(shape, int):
             shape = (shape,)
         if any(size is None for size in shape):
             fix = "say that size in Input(shape=…)"
             raise ShapeError("add_weight", got=f"{tuple(shape)}", need="known sizes", fix=fix, origin=caller_origin())
+        _take_room(tuple(shape))
         draw = initializers.get("glorot_uniform" if initializer is None else initializer)
         assert draw is not None
         values = np.asarray(as_array(draw(tuple(shape))), np.float32 if dtype is None else str(dtype)).reshape(shape)
@@ -314,6 +346,9 @@ class Layer(Module):
 
     def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:
         """The layer of arrays and operands, or a part of a model where they are `keras.Input`s."""
+        if "name" not in vars(self):
+            fix = "super().__init__() at the head of its __init__"
+            raise UsageError(type(self).__name__, got="a layer that is not made", need="that of Layer", fix=fix)
         values = tuple(map(_as_array, values))
         leaves, _ = flatten((values, options))
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
@@ -323,8 +358,21 @@ class Layer(Module):
             return outputs
         training = options.pop("training", None)
         self.ensure_built(values)
-        with called_for(training):
-            return super().__call__(*values, name=name, **options)
+        previous = masks_of(values[0]) if values else None
+        if self.takes_mask and options.get("mask") is None and previous is not None:
+            options["mask"] = previous
+        carried = Carried(self, values)
+        token = CARRIED.set(carried)
+        try:
+            with called_for(training):
+                outputs = super().__call__(*values, name=name, **options)
+        finally:
+            CARRIED.reset(token)
+        if not any(mask is not None for mask in carried.behind):
+            mask = self.compute_mask(values[0] if values else None, options.get("mask", previous))
+            carried.behind = flatten(mask)[0]
+        set_masks(outputs, carried.behind)
+        return outputs
 
     def ensure_built(self, values: tuple[Any, ...]) -> None:
         """The weights, for inputs like these."""
@@ -334,6 +382,10 @@ class Layer(Module):
 
     def _run_call(self, *inputs: Any, **options: Any) -> Any:
         """`call`, which is told of training where it asks."""
+        carried = CARRIED.get()
+        carried = carried if carried is not None and carried.layer is self else None
+        if carried is not None:
+            set_masks(inputs, carried.ahead)
         if "training" in self._takes:
             # In a step of an `nn.Model` as that is, and else as `train()` and `eval()` have it.
             training = _TRAINING.get()
@@ -341,6 +393,8 @@ class Layer(Module):
         outputs = self._call(*inputs, **options)
         if self.activity_regularizer is not None:
             self.add_loss(self.activity_regularizer(outputs) / outputs.shape[0])
+        if carried is not None:
+            carried.behind = [mask_of(leaf) for leaf in flatten(outputs)[0]]
         return outputs
 
     # What the frame of a module runs; `__call__` above would be taken for it.

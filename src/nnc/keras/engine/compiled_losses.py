@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.tree import flatten
 from nnc.errors import ArgumentError, ArityError
 from nnc.keras import losses, metrics
-from nnc.keras.metric_states import plain
+from nnc.keras.metric_states import beside, plain
 
 
 class OutputLosses:
@@ -74,13 +77,18 @@ class OutputMetrics:
             if metric is not None:
                 metric.reset_state()
 
-    def update(self, targets: Sequence[Any], outputs: Sequence[Any], weights: Sequence[Any]) -> None:
-        """One more batch."""
+    def update(
+        self, targets: Sequence[Any], outputs: Sequence[Any], weights: Sequence[Any], masks: Sequence[Any]
+    ) -> None:
+        """One more batch; steps that are masked count for nothing in means."""
         for number, (place, is_weighted, value) in enumerate(self.rows):
             metric = self.made[number]
             if metric is None:
                 metric = self.made[number] = metrics.of_outputs(value, targets[place], outputs[place])
-            metric.update_state(targets[place], outputs[place], sample_weight=weights[place] if is_weighted else None)
+            weight, mask = weights[place] if is_weighted else None, masks[place]
+            if mask is not None and isinstance(metric, metrics.MeanMetricWrapper):
+                weight = mask if weight is None else beside(plain(weight), mask) * mask
+            metric.update_state(targets[place], outputs[place], sample_weight=weight)
 
     def results(self) -> dict[str, float]:
         """The figures by name, those of one of several outputs behind its name."""
@@ -114,3 +122,35 @@ def _row(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+class Chosen:
+    """What `compile` was told, before outputs are known."""
+
+    def __init__(self, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> None:
+        self.loss, self.loss_weights, self.metrics, self.weighted = loss, loss_weights, metrics, weighted_metrics
+
+    def of(self, names: Sequence[str]) -> tuple[OutputLosses, OutputMetrics]:
+        """Losses and metrics of outputs of these names."""
+        return OutputLosses(self.loss, self.loss_weights, names), OutputMetrics(self.metrics, self.weighted, names)
+
+
+class Means:
+    """Means over examples, by name."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, NDArray[np.float64]] = {}
+
+    def add(self, name: str, value: Any, count: int) -> None:
+        """A mean over so many examples."""
+        row = np.array([float(value) * count, count])
+        self.sums[name] = self.sums.get(name, np.zeros(2)) + row
+
+    def results(self) -> dict[str, float]:
+        """The means."""
+        return {name: float(total / count) for name, (total, count) in self.sums.items()}
+
+
+def as_numbers(logs: Mapping[str, Any]) -> dict[str, float]:
+    """Figures as Python's numbers."""
+    return {name: float(plain(value)) for name, value in logs.items()}

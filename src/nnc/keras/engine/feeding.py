@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.tree import flatten, map_leaves
-from nnc.errors import ArgumentError, DataError
+from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.keras.metric_states import plain
 from nnc.nn.state.generators import generator_for
 
@@ -88,17 +88,18 @@ class Batches:
         self._rest: Iterator[Any] | None = None
 
     def __len__(self) -> int:
-        length = getattr(self.source, "__len__", None)
-        return 0 if length is None else int(length())
+        """How many there are; 0 where the source does not know."""
+        try:
+            return len(self.source)
+        except TypeError:
+            return 0
 
     def __iter__(self) -> Iterator[Batch]:
         source = self.source
         if hasattr(source, "__getitem__") and hasattr(source, "__len__") and not isinstance(source, list | tuple):
             rows: Iterable[Any] = (source[place] for place in range(len(source)))
-        elif iter(source) is source:
-            # A generator goes on where it stands.
-            rows = source
         else:
+            # A generator goes on where it stands.
             rows = source
         for row in rows:
             yield _batch(row)
@@ -116,8 +117,8 @@ def _batch(row: Any) -> Batch:
 
 
 def _as_tree(value: Any) -> Any:
-    """Lists of numbers are arrays."""
-    if isinstance(value, list | tuple) and value and not any(is_arrays(part) for part in value):
+    """Lists of numbers, and of lists of them, are one array."""
+    if isinstance(value, list | tuple) and all(isinstance(leaf, int | float) for leaf in flatten(value)[0]):
         return np.asarray(value)
     return value if isinstance(value, list | tuple | dict) else plain(value)
 
@@ -143,3 +144,13 @@ def class_weights(y: Any, chosen: Mapping[int, float]) -> NDArray[np.float32]:
         classes = classes.argmax(-1)
     classes = classes.reshape(len(classes), -1)[:, 0].astype(np.int64)
     return np.array([chosen.get(int(number), 1.0) for number in classes], np.float32)
+
+
+def joined(results: list[Any]) -> Any:
+    """Outputs of batches one behind the other."""
+    if not results:
+        raise UsageError("predict", got="no batches", need="one at least", origin=caller_origin())
+    leaves = [flatten(result)[0] for result in results]
+    _, structure = flatten(results[0])
+    whole = structure.unflatten([np.concatenate(parts) for parts in zip(*leaves, strict=True)])
+    return list(whole) if isinstance(whole, tuple) else whole

@@ -10,9 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nnc.arguments import Count, Probability, Size, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.eager import no_grad
@@ -23,9 +20,12 @@ from nnc.errors import ArgumentError, UsageError
 from nnc.keras import metrics, optimizers
 from nnc.keras.engine.base_layer import Layer, collected_losses
 from nnc.keras.engine.callback_list import CallbackList, History, Progress
-from nnc.keras.engine.compiled_losses import OutputLosses, OutputMetrics
-from nnc.keras.engine.feeding import Arrays, Batches, class_weights, source_of
+from nnc.keras.engine.compiled_losses import Chosen, Means, OutputLosses, OutputMetrics, as_numbers
+from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, source_of
+from nnc.keras.masks import mask_of, set_masks
 from nnc.keras.metric_states import plain
+from nnc.symbolic import MemoryStatement
+from nnc.symbolic.compiler import ArenaLimit
 
 
 class Fitted(Layer):
@@ -48,15 +48,18 @@ class Fitted(Layer):
         steps_per_execution: int = 1,
         jit_compile: Any = "auto",
         auto_scale_loss: bool = True,
+        memory_limit: ArenaLimit | None = None,
     ) -> None:
         """Optimizer, losses and metrics, by names or objects: `compile("adam", "mse", metrics=["mae"])`.
 
-        Steps are compiled unless `run_eagerly`; how many run at once and by which compiler has no meaning here.
+        Steps are compiled unless `run_eagerly`; how many run at once and by which compiler has no meaning here. What a
+        step computes lies in `memory_limit` bytes at most, or a MemoryLimitError says before it what it would take.
         """
         self._set("optimizer", optimizers.get(optimizer))
         self._set("loss", loss)
         self._set("_chosen", Chosen(loss, loss_weights, metrics, weighted_metrics))
         self._set("run_eagerly", run_eagerly)
+        self._set("memory_limit", memory_limit)
         self._set("_figures", {})
         self._set("_steps", {})
         # Whether weights, losses and the optimizer's slots are there: made before the first step is compiled.
@@ -64,7 +67,8 @@ class Fitted(Layer):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without compiled programs, which are of this very model: a copy makes its own."""
-        return {**vars(self), "_steps": {}, "_prepared": False}
+        kept = {name: value for name, value in vars(self).items() if name != "history"}
+        return {**kept, "_steps": {}, "_prepared": False}
 
     def _set(self, name: str, value: Any) -> None:
         """An attribute that is no layer and no tensor."""
@@ -129,8 +133,8 @@ class Fitted(Layer):
             raise ArgumentError("fit", got=got, need=need, origin=caller_origin())
         return targets, outputs, weights
 
-    def _learned(self, x: Any, y: Any, weights: Any) -> tuple[Any, list[Any], Any]:
-        """The loss, its parts and the outputs of one update."""
+    def _learned(self, x: Any, y: Any, weights: Any) -> tuple[Any, list[Any], Any, list[Any]]:
+        """The loss, its parts, the outputs of one update, and their masks."""
 
         def loss_of() -> tuple[Any, tuple[list[Any], Any]]:
             with collected_losses() as added:
@@ -140,8 +144,14 @@ class Fitted(Layer):
 
         (loss, (parts, y_pred)), gradients = value_and_grad(self, loss_of, has_aux=True)()
         trained = self.trainable_parameters()
-        self.optimizer.apply([gradients[path] for path in trained], [*trained.values()])
-        return loss, parts, y_pred
+        if trained:
+            self.optimizer.apply([gradients[path] for path in trained], [*trained.values()])
+        return loss, parts, y_pred, [mask_of(leaf) for leaf in flatten(y_pred)[0]]
+
+    def _masked_outputs(self, x: Any) -> tuple[Any, list[Any]]:
+        """The outputs, and their masks."""
+        y_pred = self(x, training=False)
+        return y_pred, [mask_of(leaf) for leaf in flatten(y_pred)[0]]
 
     def _step(self, name: str, function: Any) -> Any:
         """The compiled program of that name."""
@@ -149,30 +159,61 @@ class Fitted(Layer):
             return function
         steps = vars(self).setdefault("_steps", {})
         if name not in steps:
-            steps[name] = compiled(function)
+            steps[name] = compiled(function, memory_limit=vars(self).get("memory_limit"))
         return steps[name]
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One update by (x, y, weights); the figures so far. A subclass may say another one."""
         x, y, weights = (*data, None)[:3]
+        self._prepare(x)
+        loss, parts, y_pred, masks = self._update(weights is not None)(x, y, *([] if weights is None else [weights]))
+        set_masks(y_pred, masks)
+        return self._followed(x, y, weights, loss, parts, y_pred)
+
+    def _prepare(self, x: Any) -> None:
+        """Make the weights, for inputs like these, and what `fit` has beside them."""
         if not vars(self)["_prepared"]:
-            with no_grad():
-                outputs = self(map_leaves(lambda leaf: leaf[:1], x), training=False)
-            self._parts(flatten(outputs)[0])
+            self._parts(flatten(self._first_outputs(x))[0])
             self.optimizer.build(self.trainable_weights)
             self._set("_prepared", True)
-        if weights is None:
-            step = self._step("train", lambda x, y: self._learned(x, y, None))
-            loss, parts, y_pred = step(x, y)
-        else:
-            loss, parts, y_pred = self._step("weighted", self._learned)(x, y, weights)
-        return self._followed(x, y, weights, loss, parts, y_pred)
+
+    def _first_outputs(self, x: Any) -> Any:
+        with no_grad():
+            return self(map_leaves(lambda leaf: leaf[:1], x), training=False)
+
+    def _update(self, weighted: bool) -> Any:
+        """The program of one update by (x, y), or by (x, y, weights)."""
+        if weighted:
+            return self._step("weighted", self._learned)
+        return self._step("train", lambda x, y: self._learned(x, y, None))
+
+    def memory(self, x: Any, y: Any = None, sample_weight: Any = None) -> MemoryStatement:
+        """The bytes of one step of `fit` by a batch like this one, or without targets of `predict`, before it runs.
+
+        >>> from nnc import keras
+        >>> model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+        >>> model.compile("adam", "mse")
+        >>> x, y = np.zeros((32, 8), np.float32), np.zeros((32, 2), np.float32)
+        >>> model.memory(x).arena < model.memory(x, y).arena
+        True
+        """
+        if vars(self).get("run_eagerly", False):
+            raise UsageError("memory", got="run_eagerly=True", need="compiled steps", origin=caller_origin())
+        ((x, y, weights),) = Arrays(x, y, sample_weight, 1 << 40, False)
+        if y is None:
+            self._first_outputs(x)
+            with no_grad():
+                return self._step("predict", self._masked_outputs).memory(x)  # type: ignore[no-any-return]
+        self._check_compiled("memory")
+        self._prepare(x)
+        return self._update(weights is not None).memory(x, y, *([] if weights is None else [weights]))  # type: ignore[no-any-return]
 
     def _followed(self, x: Any, y: Any, weights: Any, loss: Any, parts: Any, y_pred: Any) -> dict[str, Any]:
         """The figures so far, of this batch too."""
         count = len(flatten(x)[0][0])
         seen = vars(self)["_seen"]
         targets, outputs, each = self._aligned(y, y_pred, weights)
+        masks = [None if mask is None else plain(mask) for mask in map(mask_of, outputs)]
         outputs, targets = list(map(plain, outputs)), list(map(plain, targets))
         _, figures = self._parts(outputs)
         names = vars(self)["_figures"][len(outputs)][1]
@@ -182,7 +223,7 @@ class Fitted(Layer):
             told = [name for name, own in zip(names, losses, strict=True) if own is not None]
             for name, part in zip(told, parts, strict=True):
                 seen.add(f"{name}_loss", plain(part), count)
-        figures.update(targets, outputs, each)
+        figures.update(targets, outputs, each, masks)
         return {**seen.results(), **figures.results()}
 
     def test_step(self, data: Any) -> dict[str, Any]:
@@ -197,10 +238,11 @@ class Fitted(Layer):
     def predict_step(self, x: Any) -> Any:
         """The outputs of a batch."""
         if not self.built:
-            with no_grad():
-                self(map_leaves(lambda leaf: leaf[:1], x), training=False)
+            self._first_outputs(x)
         with no_grad():
-            return self._step("predict", lambda x: self(x, training=False))(x)
+            y_pred, masks = self._step("predict", self._masked_outputs)(x)
+        set_masks(y_pred, masks)
+        return y_pred
 
     def _begin(self) -> None:
         """All figures begin anew."""
@@ -239,7 +281,6 @@ class Fitted(Layer):
         validation_steps: Count | None = None,
         validation_batch_size: Count | None = None,
         validation_freq: Count = 1,
-        **unused: Any,
     ) -> History:
         """Train up to epoch `epochs`; figures of each epoch are in the history that comes back, and so `val_` ones.
 
@@ -262,6 +303,7 @@ class Fitted(Layer):
         told = CallbackList(callbacks, self, {"epochs": epochs, "steps": steps, "verbose": verbose})
         told.add_progress(verbose)
         history = told.history
+        self._set("history", history)
         self.stop_training = False
         told.tell("on_train_begin")
         feed = iter(source)
@@ -336,7 +378,6 @@ class Fitted(Layer):
         steps: Count | None = None,
         callbacks: Any = None,
         return_dict: bool = False,
-        **unused: Any,
     ) -> Any:
         """The loss and the metrics over all examples: a list, a number where there is the loss alone, or by name."""
         self._check_compiled("evaluate")
@@ -398,48 +439,6 @@ class Fitted(Layer):
         """The outputs of this batch."""
         ((batch, _, _),) = Arrays(x, None, None, 1 << 40, False)
         return map_leaves(plain, self.predict_step(batch))
-
-
-class Chosen:
-    """What `compile` was told, before outputs are known."""
-
-    def __init__(self, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> None:
-        self.loss, self.loss_weights, self.metrics, self.weighted = loss, loss_weights, metrics, weighted_metrics
-
-    def of(self, names: Sequence[str]) -> tuple[OutputLosses, OutputMetrics]:
-        """Losses and metrics of outputs of these names."""
-        return OutputLosses(self.loss, self.loss_weights, names), OutputMetrics(self.metrics, self.weighted, names)
-
-
-class Means:
-    """Means over examples, by name."""
-
-    def __init__(self) -> None:
-        self.sums: dict[str, NDArray[np.float64]] = {}
-
-    def add(self, name: str, value: Any, count: int) -> None:
-        """A mean over so many examples."""
-        row = np.array([float(value) * count, count])
-        self.sums[name] = self.sums.get(name, np.zeros(2)) + row
-
-    def results(self) -> dict[str, float]:
-        """The means."""
-        return {name: float(total / count) for name, (total, count) in self.sums.items()}
-
-
-def as_numbers(logs: Mapping[str, Any]) -> dict[str, float]:
-    """Figures as Python's numbers."""
-    return {name: float(plain(value)) for name, value in logs.items()}
-
-
-def joined(results: list[Any]) -> Any:
-    """Outputs of batches one behind the other."""
-    if not results:
-        raise UsageError("predict", got="no batches", need="one at least", origin=caller_origin())
-    leaves = [flatten(result)[0] for result in results]
-    _, structure = flatten(results[0])
-    whole = structure.unflatten([np.concatenate(parts) for parts in zip(*leaves, strict=True)])
-    return list(whole) if isinstance(whole, tuple) else whole
 
 
 def _told(logs: dict[str, float], return_dict: bool) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,13 +13,14 @@ from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.traced import FunctionTrace
 from nnc.dynamic.tree import flatten, map_leaves
-from nnc.errors import ArgumentError, ArityError, UsageError
+from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.fitting import Fitted
 from nnc.keras.engine.keras_tensor import STAND_INS, Input, KerasTensor, Node
 from nnc.keras.engine.layer_table import print_table
-from nnc.keras.engine.writing import write_model
+from nnc.keras.engine.writing import check_written_here, write_model
 from nnc.keras.loss_functions import as_single
+from nnc.keras.masks import set_masks
 from nnc.keras.named import snake_case
 from nnc.nn.layers.layer import Layer as AnyLayer
 from nnc.nn.state.layer_state import LayerState
@@ -115,13 +116,15 @@ class Model(Fitted):
             fix = "def call(self, inputs): …"
             raise UsageError(kind, got="a model without call", need="its function", fix=fix)
         given = self._in_order(inputs)
+        if mask is not None:
+            set_masks(given, flatten(mask)[0])
         values: dict[int, Any] = {id(key): self._as_input(key, value) for key, value in zip(self.inputs, given)}
-        masks: dict[int, Any] = {id(key): None for key in self.inputs}
         for node in self._order:
-            outputs, masked = _applied(node, values, masks)
-            leaves, _ = flatten(outputs)
+            args, options = map_leaves(
+                lambda leaf: values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf, (node.values, node.options)
+            )
+            leaves, _ = flatten(node.function(*args, **options))
             values.update((id(tensor), leaf) for tensor, leaf in zip(node.outputs, leaves, strict=True))
-            masks.update((id(tensor), masked) for tensor in node.outputs)
         return map_leaves(lambda tensor: values[id(tensor)], self._outputs)
 
     def _in_order(self, inputs: Any) -> list[Any]:
@@ -139,16 +142,16 @@ class Model(Fitted):
             raise ArityError(self.name, got=f"{len(given)} inputs", need=f"{len(self.inputs)}")
         return given
 
-    @staticmethod
-    def _as_input(tensor: KerasTensor, value: Any) -> Any:
+    def _as_input(self, tensor: KerasTensor, value: Any) -> Any:
         if len(value.shape) == len(tensor.shape) - 1 and tensor.shape[-1] == 1:
             value = value.reshape(*value.shape, 1)
         fits = len(value.shape) == len(tensor.shape) and all(
             size in (None, own) for size, own in zip(tensor.shape, value.shape, strict=True)
         )
         if not fits:
-            got, need = f"an input of shape {tuple(value.shape)}", f"{tensor.shape}"
-            raise ArgumentError("Model", got=got, need=need, origin=caller_origin())
+            named = f" {tensor.name!r}" if tensor.name else ""
+            got, need = f"input{named} of shape {tuple(value.shape)}", f"{tensor.shape}"
+            raise ShapeError(self.name, got=got, need=need, origin=caller_origin())
         return value if value.dtype is tensor.dtype else value.astype(tensor.dtype)
 
     def ensure_built(self, values: tuple[Any, ...]) -> None:
@@ -186,9 +189,7 @@ class Model(Fitted):
 
     # ---- files
 
-    def save(  # type: ignore[override]  # a whole model, and not its tensors alone
-        self, filepath: Path | str, overwrite: bool = True, **unused: Any
-    ) -> None:
+    def save(self, filepath: Path | str, overwrite: bool = True) -> None:
         """Write what the model is made of, its tensors and the optimizer's, as safetensors, whatever the name ends in.
 
         `keras.models.load_model(filepath)` gives the model again.
@@ -203,12 +204,13 @@ class Model(Fitted):
         save_tensors(filepath, {name: weight.tensor for name, weight in self.named_tensors().items()})
 
     def load_weights(  # type: ignore[override]  # of tensors by their paths
-        self, filepath: Path | str, skip_mismatch: bool = False, **unused: Any
+        self, filepath: Path | str, skip_mismatch: bool = False
     ) -> Any:
         """Read the tensors of `save_weights`; with `skip_mismatch` what does not fit stays as it is."""
         if not self.built:
             fix = "call the model once, or begin with keras.Input(shape=…)"
             raise UsageError("load_weights", got="a model whose weights are not made yet", need="weights", fix=fix)
+        check_written_here(filepath)
         values = {name: tensor.numpy() for name, tensor in stored_tensors(filepath).items()}
         return self.load_state_dict(values, strict=not skip_mismatch)
 
@@ -385,19 +387,3 @@ def nodes_between(inputs: list[KerasTensor], outputs: list[KerasTensor]) -> list
             done.add(id(tensor.node))
             order.append(tensor.node)
     return order
-
-
-def _applied(node: Node, values: Mapping[int, Any], masks: Mapping[int, Any]) -> tuple[Any, Any]:
-    """What the node gives for these values, and the mask of it."""
-    args, options = map_leaves(
-        lambda leaf: values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf, (node.values, node.options)
-    )
-    given = [masks[id(tensor)] for tensor in node.inputs]
-    layer = node.function
-    if not isinstance(layer, Layer):
-        return layer(*args, **options), next((mask for mask in given if mask is not None), None)
-    mask: Any = given if len(given) > 1 else given[0] if given else None
-    if layer.takes_mask and "mask" not in options and given and given[0] is not None:
-        options = {**options, "mask": given[0]}
-    made = layer(*args, **options)
-    return made, layer.compute_mask(args[0] if args else None, mask)

@@ -15,19 +15,27 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.serialize import load_tensors
 from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import Tensor
 from nnc.dynamic.tree import flatten
-from nnc.errors import FormatError
-from nnc.keras.engine.base_layer import Layer
+from nnc.errors import FormatError, NncError
+from nnc.keras.engine.base_layer import Layer, weights_within
 from nnc.keras.engine.keras_tensor import Input, KerasTensor, applied
 from nnc.keras.engine.network import Model, Sequential
-from nnc.keras.engine.writing import FACT, VERSION, Writer
+from nnc.keras.engine.writing import FACT, VERSION, Writer, check_written_here
+from nnc.keras.named import Remembered
 
 C = TypeVar("C")
-# Where classes and functions may come from that a file names.
-HOMES = ("nnc.keras.", "nnc.numerics.", "nnc.array_api.", "nnc.ops.")
+# What a file may name: classes of these kinds, and functions of arrays, none of which reads or writes anything.
+KINDS = (Layer, Remembered)
+FUNCTIONS = (
+    "nnc.numerics.", "nnc.array_api.", "nnc.ops.", "nnc.keras.activations", "nnc.keras.initializers",
+    "nnc.keras.loss_functions", "nnc.keras.metrics", "nnc.keras.ops", "nnc.keras.regularizers",
+)  # fmt: skip
+DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportError, RecursionError)
 _REGISTERED: dict[str, Any] = {}
 
 
@@ -77,12 +85,20 @@ class Reader:
                 return tensors[inner[0], inner[1]]
             case "layer":
                 return self.layer(inner)
-            case "class" | "function":
+            case "class":
+                return self.kind(inner)
+            case "function":
                 return self.named(inner)
             case "made":
-                kind_of = self.named(inner["of"])
-                return kind_of(*self.value(inner["args"]), **self.value(inner["options"]))
+                return self.kind(inner["of"])(*self.value(inner["args"]), **self.value(inner["options"]))
         raise FormatError("load_model", got=f"a value of {kind!r}", need="a file that nnc.keras wrote")
+
+    def kind(self, name: str) -> Any:
+        """A class by its name: one of your own, a layer, or what layers and `compile` are told."""
+        kind = self.named(name)
+        if name not in self.own and not (isinstance(kind, type) and issubclass(kind, KINDS)):
+            raise FormatError("load_model", got=f"an object of {name}", need="a layer, a loss or their like")
+        return kind
 
     def named(self, name: str) -> Any:
         """A class or function by its name."""
@@ -95,9 +111,10 @@ class Reader:
         if module == "_operator":
             if last in OPERATORS:
                 return getattr(operator, last)
-        elif module.startswith(HOMES):
+        elif module.startswith("nnc.") and not last.startswith("_"):
             value = getattr(import_module(module), last, None)
-            if isinstance(value, type | FunctionType) and value.__module__ == module:
+            known = isinstance(value, FunctionType) and module.startswith(FUNCTIONS)
+            if (known or (isinstance(value, type) and issubclass(value, KINDS))) and value.__module__ == module:
                 return value
         raise FormatError("load_model", got=f"the name {name}", need="a class or function of nnc.keras")
 
@@ -120,7 +137,7 @@ class Reader:
         if "model" in row:
             return self.graph(row["model"], row["name"])
         if "config" in row:
-            return self.named(row["class"]).from_config(self.value(row["config"]))
+            return self.kind(row["class"]).from_config(self.value(row["config"]))
         return self.value({"made": row["made"]})
 
     def input(self, given: Mapping[str, Any]) -> KerasTensor:
@@ -146,6 +163,7 @@ def load_model(
     """The model of a file that `model.save` wrote, compiled as it was; the optimizer goes on where it stood.
 
     Classes and functions of your own are looked up in `custom_objects`, and among those that were registered.
+    FormatError for any other file; nothing that a file names reads, writes, or takes more memory than its tensors.
 
     >>> from nnc import keras
     >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
@@ -153,16 +171,27 @@ def load_model(
     >>> keras.models.load_model("model.keras").output_shape
     (None, 2)
     """
+    check_written_here(filepath)
     stored = load_tensors(filepath)
     if FACT not in stored.metadata:
         fix = "model.load_weights(path) for weights alone; nnc.nn.load_model for models of nn"
         raise FormatError(str(filepath), got="no description of a model", need="a file of model.save", fix=fix)
-    facts = json.loads(stored.metadata[FACT])
+    try:
+        with weights_within(sum(tensor.spec.elements for tensor in stored.tensors.values())):
+            return _model_of(json.loads(stored.metadata[FACT]), stored.tensors, custom_objects or {}, compile)
+    except DAMAGES as error:
+        if isinstance(error, NncError):
+            raise
+        got = f"a description that makes no model ({type(error).__name__}: {error})"
+        raise FormatError(str(filepath), got=got, need="a file of model.save", origin=caller_origin()) from error
+
+
+def _model_of(facts: Any, given: Mapping[str, Tensor], own: Mapping[str, Any], compile: bool) -> Any:
+    """The model of what a file says, with its tensors."""
     if facts["version"] != VERSION:
-        raise FormatError(str(filepath), got=f"version {facts['version']}", need=f"version {VERSION}")
-    reader = Reader(facts["layers"], custom_objects or {})
+        raise FormatError("load_model", got=f"version {facts['version']}", need=f"version {VERSION}")
+    reader = Reader(facts["layers"], own)
     model = reader.layer(facts["model"])
-    given = stored.tensors
     model.load_state_dict({name[6:]: tensor.numpy() for name, tensor in given.items() if name.startswith("model.")})
     for path, layer in model.named_modules():
         layer.own.frozen = path in facts["frozen"]

@@ -17,13 +17,15 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import DType
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import TensorSpec
-from nnc.errors import UsageError
+from nnc.errors import FormatError, UsageError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.keras_tensor import KerasTensor
 from nnc.keras.named import Made, Remembered
 
 CONTAINERS = (tuple, list, dict)
 FACT, VERSION = "nnc.keras", 1
+# What files begin with that Keras itself writes.
+FOREIGN = {b"\x89HDF": "a file of HDF5", b"PK\x03\x04": "a zip archive, as Keras writes"}
 
 
 class Writer:
@@ -71,10 +73,10 @@ class Writer:
 
     def name(self, value: Any) -> str:
         """The name of a class or function; UsageError for one that has none."""
-        if value.__qualname__ != value.__name__ or value.__name__ == "<lambda>":
+        module = value.__module__
+        if value.__name__ == "<lambda>" or (module.startswith("nnc.") and value.__qualname__ != value.__name__):
             got, fix = f"the function {value.__qualname__}", "a function of a module, or a layer of your own"
             raise UsageError("save", got=got, need="one that has a name", fix=fix, origin=caller_origin())
-        module = value.__module__
         if module.startswith("nnc.") or module == "_operator":
             return f"{module}.{value.__name__}"
         self.own[value.__name__] = value
@@ -158,3 +160,15 @@ def write_model(model: Any, path: Path | str) -> None:
         slots = model.optimizer.slots_of(model.trainable_parameters())
         tensors |= {f"optimizer.{name}": variable.tensor for name, variable in slots.items()}
     save_tensors(path, tensors, {FACT: text})
+
+
+def check_written_here(path: Path | str) -> None:
+    """FormatError for files that Keras itself writes, which says how their weights come here."""
+    place = Path(path)
+    if not place.is_file():
+        return
+    with place.open("rb") as file:
+        start = file.read(4)
+    if start in FOREIGN:
+        fix = 'in Keras np.savez("w.npz", *model.get_weights()), here model.set_weights([*np.load("w.npz").values()])'
+        raise FormatError(str(path), got=FOREIGN[start], need="a file of nnc.keras", fix=fix, origin=caller_origin())

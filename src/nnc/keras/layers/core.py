@@ -122,6 +122,8 @@ class LeakyReLU(Layer):
 class PReLU(Layer):
     """x above 0, alpha · x below, where alpha is trained; it has one size on each of the `shared_axes`."""
 
+    supports_masking = True
+
     def __init__(
         self, alpha_initializer: Any = "zeros", shared_axes: Sequence[int] | None = None, **options: Any
     ) -> None:
@@ -244,6 +246,8 @@ class GaussianDropout(Layer):
 class ActivityRegularization(Layer):
     """x itself, of which l1 · Σ |x| + l2 · Σ x² is a part of the loss."""
 
+    supports_masking = True
+
     def __init__(self, l1: float = 0.0, l2: float = 0.0, **options: Any) -> None:
         super().__init__(**options)
         self.l1, self.l2 = l1, l2
@@ -315,6 +319,8 @@ class Identity(Layer):
 @checked
 class Rescaling(Layer):
     """scale · x + offset"""
+
+    supports_masking = True
 
     def __init__(self, scale: Any, offset: Any = 0.0, **options: Any) -> None:
         super().__init__(**options)
@@ -404,6 +410,8 @@ class Embedding(Layer):
 @checked
 class TimeDistributed(Layer):
     """A layer applied to each step of x[batch, steps, …]."""
+
+    supports_masking = True
 
     def __init__(self, layer: Layer, **options: Any) -> None:
         super().__init__(**options)

@@ -13,6 +13,7 @@ from nnc.errors import ArityError
 from nnc.keras import initializers
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.layers.core import as_float
+from nnc.keras.masks import mask_of
 
 __all__ = [
     "Add", "AdditiveAttention", "Attention", "Average", "Concatenate", "Dot", "Maximum", "Minimum",
@@ -25,9 +26,9 @@ class _Merge(Layer):
     supports_masking = True
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """The mask of the first input that has one."""
+        """Steps that are real in one of the inputs, where all have masks."""
         masks = previous_mask if isinstance(previous_mask, list | tuple) else [previous_mask]
-        return next((mask for mask in masks if mask is not None), None)
+        return None if any(mask is None for mask in masks) else reduce(n.logical_or, masks)
 
     def call(self, inputs: Any) -> Any:
         """Of a list of operands."""
@@ -97,8 +98,22 @@ class Concatenate(_Merge):
         super().__init__(**options)
         self.axis = axis
 
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Steps that are real in one of the inputs, those of inputs without a mask among them."""
+        if previous_mask is None or all(mask is None for mask in previous_mask):
+            return None
+        parts = [_wide_mask(value, mask) for value, mask in zip(inputs, previous_mask, strict=True)]
+        return n.any(n.concatenate(parts, axis=self.axis), axis=-1)
+
     def _merged(self, inputs: list[Any]) -> Any:
         return n.concatenate(inputs, axis=self.axis)
+
+
+def _wide_mask(value: Any, mask: Any) -> Any:
+    """The mask for each element."""
+    if mask is None:
+        return n.ones(value.shape, dtype="bool")
+    return n.broadcast_to(n.expand_dims(mask, -1), value.shape) if mask.ndim < value.ndim else mask
 
 
 @checked
@@ -146,6 +161,8 @@ class MultiHeadAttention(Layer):
     >>> keras.layers.MultiHeadAttention(num_heads=2, key_dim=4)(x, x).shape
     (2, 5, 8)
     """
+
+    supports_masking = True
 
     def __init__(
         self,
@@ -198,22 +215,31 @@ class MultiHeadAttention(Layer):
         query: Any,
         value: Any,
         key: Any = None,
+        query_mask: Any = None,
+        value_mask: Any = None,
+        key_mask: Any = None,
         attention_mask: Any = None,
         return_attention_scores: bool = False,
         training: bool = False,
         use_causal_mask: bool = False,
     ) -> Any:
-        """Of query[batch, steps, features] over value and key; masks are true where one may look."""
+        """Of query[batch, steps, features] over value and key; masks are true where one may look.
+
+        Masks [batch, steps] of query, value and key are those that layers have told, where they are not said.
+        """
         biases = (self.query_bias, self.key_bias, self.value_bias) if self.use_bias else (None,) * 3
         q = self._projected(query, self.query_kernel, biases[0]) * self.key_dim**-0.5
         k = self._projected(value if key is None else key, self.key_kernel, biases[1])
         v = self._projected(value, self.value_kernel, biases[2])
         scores = n.matmul(q, n.swapaxes(k, -1, -2))
-        if attention_mask is not None:
-            mask = attention_mask if attention_mask.ndim == 4 else n.expand_dims(attention_mask, 1)
-            scores = n.where(mask.astype("bool"), scores, -1e9)
-        if use_causal_mask:
-            scores = n.where(n.tril(n.ones(scores.shape[-2:])) > 0, scores, -1e9)
+        masks = [attention_mask, n.tril(n.ones(scores.shape[-2:])) if use_causal_mask else None]
+        for operand, said, axis in (query, query_mask, -1), (value, value_mask, -2), (key, key_mask, -2):
+            steps = mask_of(operand) if said is None else said
+            masks.append(None if steps is None else n.expand_dims(steps, axis))
+        # [batch, heads, steps, steps]; each that has no heads is one for all.
+        seen = [mask if mask.ndim == 4 else n.expand_dims(mask, -3) for mask in masks if mask is not None]
+        if seen:
+            scores = n.where(reduce(n.logical_and, [mask.astype("bool") for mask in seen]), scores, -1e9)
         shares = n.softmax(scores, axis=-1)
         dropped = dropout(shares, self.dropout) if training and self.dropout else shares
         y = n.transpose(n.matmul(dropped, v), (0, 2, 1, 3))
@@ -225,7 +251,7 @@ class MultiHeadAttention(Layer):
 
 @checked
 class Attention(Layer):
-    """softmax(q kᵀ) v of [query, value] or [query, value, key]."""
+    """softmax(q kᵀ) v of [query, value] or [query, value, key]; masks are those of query and value."""
 
     def __init__(self, use_scale: bool = False, dropout: Share = 0.0, **options: Any) -> None:
         super().__init__(**options)
@@ -239,14 +265,22 @@ class Attention(Layer):
         scores = n.matmul(q, n.swapaxes(k, -1, -2))
         return scores * self.scale if self.use_scale else scores
 
-    def call(self, inputs: Any, training: bool = False, use_causal_mask: bool = False) -> Any:
-        """[batch, steps, features] for each step of the query."""
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """That of the query."""
+        return None if previous_mask is None else previous_mask[0]
+
+    def call(self, inputs: Any, mask: Any = None, training: bool = False, use_causal_mask: bool = False) -> Any:
+        """[batch, steps, features] for each step of the query, zero where that is masked."""
         query, value = inputs[:2]
+        real, seen = (*(mask or ()), None, None)[:2]
         scores = self._scores(query, inputs[2] if len(inputs) > 2 else value)
+        seen = None if seen is None else n.expand_dims(seen, -2)
         if use_causal_mask:
-            scores = n.where(n.tril(n.ones(scores.shape[-2:])) > 0, scores, -1e9)
-        shares = n.softmax(scores, axis=-1)
-        return n.matmul(dropout(shares, self.dropout) if training and self.dropout else shares, value)
+            causal = n.tril(n.ones(scores.shape[-2:])) > 0
+            seen = causal if seen is None else n.logical_and(seen, causal)
+        shares = n.softmax(scores if seen is None else n.where(seen, scores, -1e9), axis=-1)
+        y = n.matmul(dropout(shares, self.dropout) if training and self.dropout else shares, value)
+        return y if real is None else n.where(n.expand_dims(real, -1), y, 0.0)
 
 
 @checked
