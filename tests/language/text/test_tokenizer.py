@@ -75,3 +75,37 @@ def test_a_tokenizer_that_is_none_is_an_error(content: str | None, tmp_path: Pat
         (folder / "tokenizer.json").write_text(content)
     with pytest.raises(FormatError, match=r"tokenizer\.json"):
         text_tokenizer(open_files(folder))
+
+
+GROWING = {
+    "replacements": {"normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}] * 5}},
+    "replacements one in another": {"normalizer": {"type": "Sequence", "normalizers": [
+        {"type": "Sequence", "normalizers": [
+            {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 400}] * 400}},
+    "a template": {"post_processor": {"type": "TemplateProcessing", "pair": [], "special_tokens": {},
+        "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2000}},
+    "a decoder": {"decoder": {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}] * 3}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rules", GROWING)
+def test_rules_that_make_a_text_endless_are_refused(tmp_path: Path, rules: str) -> None:
+    """A file of 5 KB was loaded for ever: its first letter became 10^15."""
+    of_folder(tmp_path)
+    place = tmp_path / "tokenizer.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), **GROWING[rules]}))
+    with pytest.raises(FormatError, match=r"a text may become [0-9,]+ times as long; need at most 1,024"):
+        text_tokenizer(open_files(tmp_path))
+
+
+def test_an_expression_that_gives_up_is_an_error(tmp_path: Path) -> None:
+    """The package panics, which is no Exception: it passed every `except Exception`."""
+    of_folder(tmp_path)
+    place = tmp_path / "tokenizer.json"
+    slow = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    place.write_text(json.dumps({**json.loads(place.read_text()), "normalizer": slow}))
+    tokenizer = text_tokenizer(open_files(tmp_path))
+    with pytest.raises(DataError, match="encode: got a text on which a rule of its file fails .*retry-limit"):
+        tokenizer.encode("a" * 60 + "b")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tokenizers import Encoding
 from tokenizers import Tokenizer as Encoder
 
 from nnc.arguments import checked
@@ -17,6 +18,7 @@ from nnc.language.gguf import GgufFile
 from nnc.language.text.chat_template import ChatTemplate, Message
 from nnc.language.text.gguf_vocabulary import frame_text, starts_text, tokenizer_of
 from nnc.language.text.pieces import TextPieces
+from nnc.language.text.text_growth import check_growth
 
 MOST_TOKENIZER_BYTES = 1 << 26
 MOST_TEXT_BYTES = 1 << 26
@@ -68,7 +70,7 @@ class TextTokenizer:
     def places(self, text: str, *, start: bool = True) -> list[tuple[int, int, int]]:
         """The tokens of `encode`, each with the places of the text between which its characters lie."""
         check_text(text)
-        made = self.encoder.encode(text, add_special_tokens=False)
+        made = _encoded(self.encoder, text, whole=False)
         tokens = [(int(token), *place) for token, place in zip(made.ids, made.offsets, strict=True)]
         if start and self._prefixed and self.start is not None and (not tokens or tokens[0][0] != self.start):
             return [(self.start, 0, 0), *tokens]
@@ -78,7 +80,7 @@ class TextTokenizer:
     def encode_whole(self, text: str) -> list[int]:
         """The tokens of a text as an encoder reads it: with those that stand before and behind it."""
         check_text(text)
-        return [int(token) for token in self.encoder.encode(text, add_special_tokens=True).ids]
+        return [int(token) for token in _encoded(self.encoder, text, whole=True).ids]
 
     @checked
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
@@ -108,6 +110,20 @@ def check_text(text: str) -> None:
         raise DataError("encode", got="half of a surrogate pair", need="text of Unicode") from None
     if size > MOST_TEXT_BYTES:
         raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
+
+
+def _encoded(encoder: Encoder, text: str, *, whole: bool) -> Encoding:
+    """What the package makes of a text; DataError where a rule of the file gives up."""
+    try:
+        return encoder.encode(text, add_special_tokens=whole)
+    except BaseException as error:
+        # An expression that takes too many steps is a panic, which is no `Exception`.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        got = f"a text on which a rule of its file fails ({error})"[:200]
+        raise DataError(
+            "encode", got=got, need="a tokenizer whose rules fit the text", fix="look at its file"
+        ) from None
 
 
 def text_tokenizer(files: ModelFiles | EncoderFiles) -> TextTokenizer:
@@ -152,6 +168,7 @@ def _of_folder(folder: Path) -> TextTokenizer:
         encoder = Encoder.from_buffer(content)
     except Exception as error:  # the package raises plain exceptions, whatever is wrong
         raise FormatError(str(place), got=f"no tokenizer ({error})"[:200], need="a tokenizer.json") from None
+    check_growth(str(place), encoder)
     encoder.no_truncation()
     encoder.no_padding()
     settings = read_json(folder / "tokenizer_config.json") if os.path.exists(folder / "tokenizer_config.json") else {}
@@ -159,7 +176,7 @@ def _of_folder(folder: Path) -> TextTokenizer:
         read_json(folder / "generation_config.json") if os.path.exists(folder / "generation_config.json") else {}
     )
     start = _token(encoder, settings.get("bos_token"))
-    first = encoder.encode("a", add_special_tokens=True).ids[:1]
+    first = _encoded(encoder, "a", whole=True).ids[:1]
     end = _token(encoder, settings.get("eos_token"))
     return TextTokenizer(
         encoder,
