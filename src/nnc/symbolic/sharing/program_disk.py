@@ -43,7 +43,7 @@ TUNED = "autotune.json"
 @lru_cache(maxsize=1)
 def makers_digest() -> str:
     """sha256 of the sources that make programs, as this process has loaded them; empty where that is not sure."""
-    return digest_of_sources(PACKAGE_FOLDER, MAKERS, LOADED, np.__version__)
+    return digest_of_sources(PACKAGE_FOLDER, MAKERS, LOADED, np.__version__, SETTINGS.cache_folder)
 
 
 @lru_cache(maxsize=8)

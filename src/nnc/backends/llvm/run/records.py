@@ -29,11 +29,12 @@ from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
 from nnc.core.running.llvm_library import VERSION
+from nnc.core.settings import SETTINGS
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
 
 PACKAGE = Path(__file__).parents[3]
-# What a generator may read; layers above it cannot be imported here. 1.4 MB, in 5 ms.
+# What a generator may read; layers above it cannot be imported here.
 READ = ("backends/llvm", "codegen", "core", "graph", "ops")
 # What is at the top of these was as imported when a record is made or used: 63 comparisons in 0.2 ms.
 GENERATORS = ImportedModules("nnc.codegen.")
@@ -108,10 +109,10 @@ def sources_at_hand(objects: DiskCache) -> str:
 @lru_cache(maxsize=1)
 def sources_hash() -> str:
     """sha256(sources that generators read, versions), as this process has loaded them; empty where that is not sure."""
-    return hash_of_sources(PACKAGE, LOADED)
+    return hash_of_sources(PACKAGE, LOADED, SETTINGS.cache_folder)
 
 
-def hash_of_sources(package: Path, loaded: float) -> str:
+def hash_of_sources(package: Path, loaded: float, cache_folder: Path | None = None) -> str:
     """The hash of what stands in `package`; empty where files are missing, or are not older than `loaded`."""
     salt = f"{VERSION} {platform.python_version()} {platform.libc_ver()}"
-    return digest_of_sources(package, READ, loaded, salt)
+    return digest_of_sources(package, READ, loaded, salt, cache_folder)
