@@ -6,14 +6,16 @@ node (docs/design/0041-programs-on-disk.md).
 
 from __future__ import annotations
 
+import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import onnx
 from nnc.classes import dataclass
+from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import U8, dtype_of
 from nnc.core.values.recorder import PROFILER
@@ -23,13 +25,20 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
 from nnc.onnx.file import TWINS, OnnxFile
 from nnc.onnx.node import Array, Unknown
-from nnc.onnx.node_values import OnnxValue
-from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, TensorKey
+from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
+from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
-from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk
+from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk, makers_digest
+
+if TYPE_CHECKING:
+    # What is kept; a program from the disk needs none of it.
+    from nnc.onnx.node_values import OnnxValue
+    from nnc.symbolic import Compiled, Symbol, TensorKey
 
 # Of weights that follow from others, those of at most so many bytes are one entry.
 MOST_PACKED = 1 << 16
+# What an entry says of a file whose operators are all served, and the bytes of all such entries.
+SUPPORTED, MOST_SUPPORT = b"served", 1 << 20
 # What a record of another form raises where it is read.
 OTHER_FORMS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, NncError)
 MODULES.remember()
@@ -217,3 +226,25 @@ def _output(row: int | list[Any], count: int) -> int | Array:
         return row
     dtype, shape, content = row
     return np.frombuffer(b64decode(content), dtype_of(dtype).numpy).reshape(shape)
+
+
+def is_known_supported(file: OnnxFile) -> bool:
+    """Whether all operators of this file were looked at by a process of these sources, and are served."""
+    entry = _support_of(file)
+    return entry is not None and entry[0].load(entry[1]) == SUPPORTED
+
+
+def keep_supported(file: OnnxFile) -> None:
+    """All operators of this file are served."""
+    entry = _support_of(file)
+    if entry is not None:
+        entry[0].store(entry[1], SUPPORTED)
+
+
+def _support_of(file: OnnxFile) -> tuple[DiskCache, str] | None:
+    """The entry that says so; None where nothing is kept, and for a file whose content is not known."""
+    makers = makers_digest() if file.digest and SETTINGS.cache_folder is not None else ""
+    if not makers or not MODULES.are_as_imported():
+        return None
+    key = hashlib.sha256(f"{makers} {onnx.__version__} {file.digest}".encode()).hexdigest()
+    return DiskCache(SETTINGS.cache_folder, "support", ".txt", MOST_SUPPORT), key

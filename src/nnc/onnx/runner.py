@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import field, replace
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,106 +20,45 @@ import onnx
 from nnc.arguments import checked, explained
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
-from nnc.core.precautions.machine_memory import obtainable_memory
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.running.device_context import present
+from nnc.core.running.late_names import LateModule
 from nnc.core.values.device import CPU, AnyDevice, Device, current_device, device_of
-from nnc.core.values.dtype import dtype_of
-from nnc.core.values.spec import Shape, TensorSpec
-from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import BackendError, FormatError, MemoryLimitError, NncError, ShapeError, UsageError
-from nnc.onnx.drafts import DraftTemplate, GraphDraft, KnownWishes, template_of
-from nnc.onnx.file import (
-    TWINS,
-    GraphPart,
-    OnnxFile,
-    differing_axes,
-    dtype_named,
-    read,
-    schema_of,
-)
-from nnc.onnx.importer import BUILTIN, OnnxImporter
-from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace
-from nnc.onnx.node import Array, Unknown, decode
-from nnc.onnx.node_values import OnnxValue
-from nnc.onnx.operators import ROWS, SPECIALS
+from nnc.core.values.spec import TensorSpec
+from nnc.core.values.tensor import as_array
+from nnc.errors import FormatError, ShapeError, UsageError
+from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, dtype_named, read
+from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace, is_known_supported, keep_supported
+from nnc.onnx.node import Array, Unknown
+from nnc.onnx.programs import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
-from nnc.ops.quantization.quantization import DEQUANTIZE
-from nnc.symbolic import Arena, Compiled, MemoryStatement, Symbol, SymbolicGraph, compile, give_back_after
-from nnc.symbolic.compiler.shared_arena import Resident
-from nnc.symbolic.passes import (
-    DEFAULT,
-    SUMS,
-    Pass,
-    QuantizationMode,
-    assign_blocks,
-    bytes_beforehand,
-    part_batch,
-    place,
-    precompute,
-    quantize_products,
-    simplify,
-    sum_integers,
-)
-from nnc.symbolic.quantization_report import QuantizationReport, measure_quantization, relative_error
-from nnc.symbolic.sharing.openings import Opening, Templates
+from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
+from nnc.symbolic.compiler.shared_arena import Arena, Resident, give_back_after
+from nnc.symbolic.quantization_mode import QuantizationMode
+from nnc.symbolic.sharing.openings import Templates
 
-Result = Array | list[Array] | list[dict[object, float]] | None
+if TYPE_CHECKING:
+    from nnc.onnx import making
+    from nnc.onnx.drafts import DraftTemplate, GraphDraft
+    from nnc.symbolic import Compiled, Symbol, SymbolicGraph
+    from nnc.symbolic.passes import Pass
+    from nnc.symbolic.quantization_report import QuantizationReport
+else:
+    # What makes programs is imported where one is made: those from the disk need none of it.
+    making = LateModule("nnc.onnx.making")
+
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256
 MOST_STAGES = 64
-# Bytes that the work on a file's constants may write when a program is made, beside so many for each byte of them.
-# More is done in each run, where `memory()` states it: 1 KB of nodes that double 512 MB took 46 s and 13 GB to plan.
-MOST_BEFOREHAND, BEFOREHAND_PER_BYTE = 1 << 28, 32
 # What reading and importing leave behind, whatever the file; as `benchmarks/onnx_models.py --memory` finds it.
 IMPORTER = 3 << 20
 # Sequences, and optional inputs that are not given.
 NO_TENSORS = (list, type(None))
-# Of these the first result has the element type of the first operand, and all other results are places.
-KEEPS_TYPE = ("Compress", "Unique")
-# Files have channels first, and so a conversion at each side of every convolution; their weights are fixed.
-PASSES = (Pass.LAYOUT, Pass.FROZEN_BATCH_NORM, *DEFAULT)
 
 
 def _no_programs() -> RecentlyUsed[Hashable, AnyProgram]:
     return RecentlyUsed(lambda entry: entry.nbytes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OnnxProgram:
-    """A graph for one signature: symbols of the inputs that it reads, and how to give each output.
-
-    `nbytes` is about what its objects and the weights take that it has for itself, `making` what all of it took at the
-    most until it was made; it is bound to `held` bytes of the file, of which `inside` lie where the file was read to.
-    What comes `behind` its first runs is done once each, the last one first.
-    """
-
-    compiled: Compiled | None
-    inputs: Mapping[str, Symbol]
-    outputs: tuple[OnnxValue, ...]
-    nbytes: int = 0
-    making: int = 0
-    wanted: tuple[Symbol, ...] = ()
-    held: int = 0
-    inside: int = 0
-    behind: list[Callable[[OnnxProgram], None]] = field(default_factory=list)
-
-    def memory(self) -> MemoryStatement:
-        """The bytes of a run of this alone."""
-        assert self.compiled is not None
-        return self.compiled.memory()
-
-    def run(self, feeds: Mapping[str, Array]) -> list[Result]:
-        """The outputs, as arrays of their own."""
-        computed: dict[int, Array] = {}
-        if self.compiled is not None:
-            values = [(symbol, feeds[name]) for name, symbol in self.inputs.items()]
-            arrays = self.compiled.read(values, self.wanted)
-            computed = {symbol.key: array for symbol, array in zip(self.wanted, arrays, strict=True)}
-            if self.behind:
-                self.behind.pop()(self)
-        return [_result(value, computed) for value in self.outputs]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,13 +101,14 @@ class OnnxModel:
     """The graph of a file with its weights. `sizes` fixes open dimensions by name for `plan`.
 
     `run({"x": array})` gives `{"y": array}`. Open dimensions are bound by the arrays; inputs whose elements act as a
-    shape or an option are bound by value, which `by_value` lists after the first run.
+    shape or an option are bound by value, which `by_value` lists after the first run. Without `passes` they are those
+    of files.
     """
 
     file: OnnxFile
     sizes: Mapping[str, int] = field(default_factory=dict)
     backend: str = ""
-    passes: tuple[Pass, ...] = PASSES
+    passes: tuple[Pass, ...] | None = None
     quantize: QuantizationMode | None = None
     by_value: set[str] = field(default_factory=set)
     device: Device = CPU
@@ -248,14 +188,8 @@ class OnnxModel:
             twin.quantize = mode
             computed = twin.run(arrays).values()
             results.append([entry for entry in computed if isinstance(entry, np.ndarray) and entry.dtype.kind == "f"])
-        importer, inputs, outputs = self._import(arrays, frozenset(twin.by_value))
-        graph, bound = importer.graph, importer.bound()
-        wanted = tuple(dict.fromkeys(_symbols(outputs)))
-        simplify(graph, wanted, tuple(entry for entry in self.passes if entry is not Pass.GROUPS), backend=self.backend)
-        weights = {symbol: Tensor.from_numpy(array) for symbol, array in bound.items()}
-        given = {symbol: arrays[name] for name, symbol in inputs.items()}
-        layers = measure_quantization(graph, weights, given, quantize, self.backend)
-        return QuantizationReport(quantize, layers, relative_error(*results))
+        known = frozenset(twin.by_value)
+        return making.quantization_report(self._maker(), arrays, known, quantize, results)
 
     def memory(self, **sizes: int) -> MemoryStatement:
         """The bytes of a run with these open dimensions; no arena is allocated. UsageError names those still open.
@@ -324,7 +258,7 @@ class OnnxModel:
             return program.programs(given), {}
         if isinstance(program, KeptProgram):
             return [program], dict(zip(self.outputs, program.looks(), strict=True))
-        looks = {name: _look(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
+        looks = {name: look_of(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
         return [] if program.compiled is None else [program], looks
 
     def run_some(self, values: Mapping[str, Result]) -> dict[str, Result]:
@@ -334,31 +268,11 @@ class OnnxModel:
 
     def by_elements(self, values: Mapping[str, Result]) -> dict[str, Result]:
         """The outputs, computed from elements without a program."""
-        given = {name: values[name] for name in self.inputs}
-        try:
-            _, _, outputs = self._import(given, frozenset(given))
-        except Unknown as unknown:
-            # All inputs are known: what it asks for is a list or text in place of a tensor, which no value answers.
-            raise FormatError("onnx", got=unknown.what, need="operands as ONNX defines them") from None
-        return {name: _result(value, {}) for name, value in zip(self.outputs, outputs, strict=True)}
+        return self._maker().by_elements({name: values[name] for name in self.inputs}, self.outputs)
 
     def greatest(self, values: Mapping[str, Result]) -> dict[str, Array]:
         """Zeros, which take no memory, as large as the outputs of the last node can be; UsageError for no bound."""
-        node = decode(self.file.graph.node[-1], self.file.opsets)
-        row = ROWS.get(node.op if not node.domain else f"{node.domain}.{node.op}")
-        scope = {entry.name: self.file.array(entry) for entry in self.file.graph.initializer} | dict(values)
-        if row is None or row.most is None or not all(name in scope for name in node.inputs if name):
-            raise UsageError(
-                "plan", got=f"{node.label}, whose result depends on values", need="a bound", fix="run() it"
-            )
-        try:
-            shapes = row.most(node, *(scope[name] if name else None for name in node.inputs))
-        except BUILTIN as error:
-            need = "operands as ONNX defines them"
-            raise FormatError(node.label, got=f"{type(error).__name__}: {error}", need=need) from error
-        kind = np.asarray(scope[node.inputs[0]]).dtype if node.op in KEEPS_TYPE else np.dtype(np.int64)
-        kinds = [kind, *[np.dtype(np.int64)] * (len(shapes) - 1)]
-        return {name: _zeros(shape, kind) for name, shape, kind in zip(node.outputs, shapes, kinds) if name}
+        return making.greatest(self.file, values)
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, which take no memory; UsageError names a dimension that is open still.
@@ -380,13 +294,7 @@ class OnnxModel:
         self, **sizes: int
     ) -> tuple[SymbolicGraph, dict[str, Symbol], dict[str, tuple[Symbol, Array]], tuple[Symbol, ...]]:
         """The symbolic graph for these open dimensions, before any pass: inputs, weights with their values, outputs."""
-        try:
-            importer, inputs, outputs = self._import(self.placeholders(**sizes), frozenset())
-        except Unknown as unknown:
-            raise UsageError("graph", got=unknown.what, need="options that do not depend on data") from None
-        results = tuple(importer.operand(output) for output in outputs)
-        constants = {f"constant_{place}": pair for place, pair in enumerate(importer.constants.items())}
-        return importer.graph, inputs, {**importer.weights, **constants}, results
+        return self._maker().graph(self.placeholders(**sizes))
 
     def _check(self, arrays: Mapping[str, object]) -> None:
         inputs = self.inputs
@@ -502,30 +410,19 @@ class OnnxModel:
         options = (self.backend, self.passes, self.quantize, set[str](), self.device, self.arena)
         return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1, _sources=self._sources)
 
-    def _import(
-        self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
-    ) -> tuple[OnnxImporter, dict[str, Symbol], list[OnnxValue]]:
-        """The graph for inputs like these, of other `shapes` where some are given."""
-        importer = OnnxImporter(self.file, ROWS, SPECIALS)
-        scope: dict[str, OnnxValue] = {}
-        inputs: dict[str, Symbol] = {}
-        for name, given in arrays.items():
-            sources = frozenset((name,))
-            if name in known:
-                scope[name] = _known(given, sources)
-            else:
-                assert isinstance(given, np.ndarray)
-                spec = TensorSpec(given.shape if shapes is None else shapes[name], dtype_of(given.dtype))
-                inputs[name] = importer.graph.input(spec, name)
-                scope[name] = OnnxValue(symbol=inputs[name], sources=sources)
-        return importer, inputs, importer.run(self.file.graph, scope)
+    def _maker(self) -> making.ProgramMaker:
+        """What makes programs of this file, with the options as they are."""
+        passes = making.PASSES if self.passes is None else self.passes
+        limit = None if self.arena is None else self.arena.limit
+        return making.ProgramMaker(self.file, self.backend, passes, self.quantize, self.device, limit, self._arena)
 
     def _place(self, key: Hashable) -> ProgramPlace | None:
         """Where the disk may have the program of a signature."""
         if not self._sources.used or not self.device.is_host:
             return None
         limit = None if self.arena is None else self.arena.limit
-        options = [entry.name for entry in self.passes], self.quantize, limit, key
+        passes = None if self.passes is None else [entry.name for entry in self.passes]
+        options = passes, self.quantize, limit, key
         return ProgramPlace.of(self.file, self.backend, options)
 
     @RareCollections()
@@ -536,13 +433,14 @@ class OnnxModel:
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
         kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
         if place is not None and (kept := place.load(self._arena, arrays)) is not None:
-            _check_memory(kept.memory(), kept.held)
+            check_memory(kept.memory(), kept.held)
             self._templates.note(kind, shapes)
             return kept
         made: list[DraftTemplate] = []
+        maker = self._maker()
         try:
-            draft = self._templates.draft(kind, shapes, partial(self._template, arrays, known, made))
-            program = self._finished(self._laid(self._drafted(arrays, known)) if draft is None else draft)
+            draft = self._templates.draft(kind, shapes, partial(maker.template, arrays, known, made))
+            program = maker.finished(maker.laid(maker.drafted(arrays, known)) if draft is None else draft)
         except Unknown as unknown:
             if place is not None:
                 place.keep_unknown(unknown)
@@ -553,84 +451,6 @@ class OnnxModel:
             if draft is not None and not made:
                 program.behind.append(_wait)
         return program
-
-    def _template(
-        self, arrays: Mapping[str, object], known: frozenset[str], made: list[DraftTemplate], opening: Opening
-    ) -> DraftTemplate | None:
-        """The draft for open axes, which is `made`; None where these sizes are refused."""
-        try:
-            template = template_of(opening, self._drafted(arrays, known, opening.shapes), self.backend, self._laid)
-        except (NncError, Unknown):
-            return None
-        made.append(template)
-        return template
-
-    def _drafted(
-        self, arrays: Mapping[str, object], known: frozenset[str], shapes: Mapping[str, Shape] | None = None
-    ) -> GraphDraft:
-        """Import and passes."""
-        importer, inputs, outputs = self._import(arrays, known, shapes)
-        wanted = tuple(dict.fromkeys(_symbols(outputs)))
-        graph, bound = importer.graph, importer.bound()
-        if self.passes and (self.quantize or _has_integers(graph)):
-            ungrouped = tuple(entry for entry in self.passes if entry is not Pass.GROUPS)
-            simplify(graph, wanted, ungrouped, backend=self.backend)
-            sum_integers(graph, bound, wanted, self.backend)
-            if self.quantize:
-                quantize_products(graph, bound, self.quantize, self.backend)
-        else:
-            simplify(graph, wanted, self.passes)
-        is_early = _is_done_beforehand(graph, bound)
-        before = precompute(graph, bound if is_early else {}, wanted)
-        simplify(graph, wanted, self.passes)
-        return GraphDraft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
-
-    def _laid(self, draft: GraphDraft, wishes: KnownWishes | None = None) -> GraphDraft:
-        """With what sizes decide: parts of a batch, and blocks of weights, for which `wishes` are known."""
-        graph, wanted = draft.graph, draft.wanted
-        if not wanted:
-            return draft
-        if self.passes:
-            part_batch(graph, wanted, draft.inputs.values())
-        fixed = (*draft.early, *draft.before.results)
-        if self.device.is_host:
-            assign_blocks(graph, wanted, fixed, self.backend, known=wishes)
-        return replace(draft, before=draft.before.followed_by(precompute(graph, fixed, wanted)), work={})
-
-    def _finished(self, draft: GraphDraft) -> OnnxProgram:
-        """The program of what was laid."""
-        graph, wanted, inputs, before = draft.graph, draft.wanted, draft.inputs, draft.before
-        if not wanted:
-            return OnnxProgram(None, {}, draft.outputs)
-        roots = {graph.root(symbol.key) for symbol in wanted}
-
-        def is_used(symbol: Symbol) -> bool:
-            return _is_read(graph, symbol) or symbol.key in roots
-
-        held = making = draft.nbytes
-        own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
-        if made:
-            own, anew = self.file.weights.made(before, draft.tensors, draft.name, made, draft.work)
-            making += anew - draft.own_nbytes
-        bound = (Symbol(graph, key) for key in draft.bound)
-        reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
-        draft.importer = None  # what is not read by now goes before code is made
-        given = {**reads, **own}
-        if not self.device.is_host:
-            given = {symbol: tensor.to(self.device) for symbol, tensor in given.items()}
-            place(graph, self.device, self.backend, inputs=dict.fromkeys(given, self.device))
-        claims = {} if draft.sized is None else draft.sized.of_execs()
-        limit, orders = None if self.arena is None else self.arena.limit, draft.orders
-        compiled = compile(
-            graph, wanted, given=given, backend=self.backend, memory_limit=limit, orders=orders, claims=claims
-        )
-        compiled = compiled.in_arena_of(self._arena)
-        _check_memory(compiled.memory(), held)
-        used = {name: operand for name, operand in inputs.items() if is_used(operand)}
-        inside = self.file.own_bytes(given.values()) if self.device.is_host else 0
-        nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
-        making += compiled.memory().making
-        return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted, held, inside)
 
 
 @checked
@@ -660,7 +480,9 @@ def load(
     (5, 2)
     """
     file = read(source, mapped=mapped)
-    check_supported(file)
+    if not is_known_supported(file):
+        making.check_supported(file)
+        keep_supported(file)
     home = current_device() if device is None else present(device_of(device))
     return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
 
@@ -674,57 +496,6 @@ def _again(
     arena: Arena | None,
 ) -> OnnxModel:
     return load(data, sizes, backend=backend, quantize=quantize, device=device, arena=arena)
-
-
-def _is_done_beforehand(graph: SymbolicGraph, bound: Mapping[Symbol, Array]) -> bool:
-    """Whether the work on constants is little enough to be done when a program is made."""
-    most = MOST_BEFOREHAND + BEFOREHAND_PER_BYTE * sum(array.nbytes for array in bound.values())
-    return bytes_beforehand(graph, bound) <= most
-
-
-def _has_integers(graph: SymbolicGraph) -> bool:
-    """Whether something is dequantized, or summed as integers."""
-    return any(record.command.op in (DEQUANTIZE, *SUMS) for _, record in graph.execs.items())
-
-
-def check_supported(file: OnnxFile) -> None:
-    """BackendError with every operator of the file that has no row and no body, and its nodes."""
-    missing = unsupported(file)
-    if missing:
-        got = "; ".join(
-            f"{name} ({', '.join(nodes[:4])}{', …' if len(nodes) > 4 else ''})" for name, nodes in missing.items()
-        )
-        raise BackendError("onnx", got=got, need="operators of nnc.onnx.ROWS", fix="see docs/onnx.md")
-
-
-@checked
-def unsupported(file: OnnxFile) -> dict[str, list[str]]:
-    """The operators of a file that have no row and no body, with the names of their nodes.
-
-    >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
-    >>> nnc.onnx.unsupported(nnc.onnx.read("net.onnx"))
-    {}
-    """
-    missing: dict[str, list[str]] = {}
-    graphs: list[Sequence[onnx.NodeProto]] = [file.graph.node, *(function.node for function in file.functions.values())]
-    while graphs:
-        for node in graphs.pop():
-            graphs.extend(entry.g.node for entry in node.attribute if entry.type == onnx.AttributeProto.GRAPH)
-            if not _is_served(file, node):
-                label = str(node.name or next(iter(node.output), ""))
-                missing.setdefault(f"{node.domain or 'ai.onnx'}.{node.op_type}", []).append(label)
-    return missing
-
-
-def _is_served(file: OnnxFile, node: onnx.NodeProto) -> bool:
-    domain = "" if node.domain == "ai.onnx" else node.domain
-    if (domain, node.op_type) in file.functions:
-        return True
-    name = node.op_type if not domain else f"{domain}.{node.op_type}"
-    if name in ROWS or name in SPECIALS:
-        return True
-    schema = schema_of(node.op_type, file.opsets.get(domain, 1), domain)
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def _keep(place: ProgramPlace, program: OnnxProgram) -> None:
@@ -747,31 +518,6 @@ def _arena_of(program: OnnxProgram | KeptProgram) -> int:
     return program.memory().arena
 
 
-def _check_memory(statement: MemoryStatement, weights: int) -> None:
-    """MemoryLimitError before anything is allocated that this process cannot have."""
-    elsewhere = sum(nbytes for memory, nbytes in statement.arenas.items() if not device_of(memory).is_host)
-    need, have = statement.running - elsewhere + weights, obtainable_memory()
-    if have is not None and need > have:
-        got = f"{need:,} bytes for a run: arena {statement.arena:,}, results {statement.outputs:,}, weights {weights:,}"
-        fix = "give smaller sizes: memory(...) says before a run what it takes"
-        raise MemoryLimitError("onnx", got=got, need=f"at most the {have:,} that this process can have here", fix=fix)
-
-
-def _known(given: object, sources: frozenset[str]) -> OnnxValue:
-    if isinstance(given, list):
-        return OnnxValue(items=tuple(OnnxValue(np.asarray(item), sources=sources) for item in given), sources=sources)
-    return OnnxValue(None if given is None else np.asarray(given), sources=sources)
-
-
-def _result(value: OnnxValue, computed: Mapping[int, Array]) -> Result:
-    if value.items is not None:
-        return [np.asarray(_result(item, computed)) for item in value.items]
-    array = None if value.array is None else np.array(value.array)
-    if value.symbol is not None:
-        array = computed[value.symbol.key]
-    return array if value.meaning is None or array is None else value.meaning(array)
-
-
 def _signature(value: object, *, by_value: bool) -> object:
     if not isinstance(value, np.ndarray):
         return (
@@ -788,20 +534,6 @@ def _kind(value: object, *, by_value: bool) -> object:
     if by_value or not isinstance(value, np.ndarray):
         return _signature(value, by_value=by_value)
     return value.ndim, value.dtype
-
-
-def _symbols(values: Sequence[OnnxValue]) -> list[Symbol]:
-    result = []
-    for value in values:
-        if value.items is not None:
-            result += _symbols(value.items)
-        elif value.symbol is not None:
-            result.append(value.symbol)
-    return result
-
-
-def _is_read(graph: SymbolicGraph, symbol: Symbol) -> bool:
-    return symbol.key in graph.tensors and bool(graph.readers(symbol.key))
 
 
 def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
@@ -830,19 +562,4 @@ def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int])
         raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
     if not shape and name in sizes:
         return np.full((), sizes[name], spec.dtype.numpy)
-    return _zeros(spec.shape, spec.dtype.numpy)
-
-
-def _zeros(shape: tuple[int, ...], kind: np.dtype[np.generic]) -> Array:
-    """Zeros that take no memory."""
-    return np.broadcast_to(np.zeros((), kind), shape)
-
-
-def _look(value: OnnxValue) -> Array:
-    """An array like a value: itself where it is known."""
-    if value.array is not None:
-        return value.array
-    spec = value.spec
-    if spec is None:
-        raise UsageError("plan", got="a sequence between stages", need="tensors", fix="run() it")
-    return _zeros(spec.shape, spec.dtype.numpy)
+    return zeros(spec.shape, spec.dtype.numpy)

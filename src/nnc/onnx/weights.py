@@ -5,7 +5,7 @@ A value has a name: that of a tensor of the file, of the bytes of a constant, or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from hashlib import blake2b
 from typing import Any
@@ -16,11 +16,7 @@ from numpy.typing import NDArray
 
 import onnx
 from nnc.classes import dataclass
-from nnc.core.values.spec import Blocked
 from nnc.core.values.tensor import Tensor
-from nnc.symbolic import Symbol, TensorKey, compile
-from nnc.symbolic.passes import Beforehand, prune
-from nnc.symbolic.sharing.value_names import value_names
 
 Array = NDArray[Any]
 
@@ -65,41 +61,15 @@ class SharedWeights:
 
     def shared(self, name: str, make: Callable[[], Tensor | None]) -> Tensor | None:
         """The tensor of that name, which is made where nobody holds it."""
-        tensor = self._tensors.get(name)
+        tensor = self.held(name)
         if tensor is None and (tensor := make()) is not None:
-            self._tensors[name] = tensor
+            self.hold(name, tensor)
         return tensor
 
-    def made(
-        self,
-        before: Beforehand,
-        given: Callable[[Collection[Symbol]], Mapping[Symbol, Tensor]],
-        name: Callable[[Symbol], str],
-        wanted: Collection[Symbol],
-        names: dict[TensorKey, str],
-    ) -> tuple[dict[Symbol, Tensor], int]:
-        """The `wanted` results of weights, computed where nobody holds them; bytes that were there to make them.
+    def held(self, name: str) -> Tensor | None:
+        """The tensor of that name, where somebody holds it."""
+        return self._tensors.get(name)
 
-        Their `names` are kept, by symbol, for graphs that do the same work.
-        """
-        if any(symbol.key not in names for symbol in wanted):
-            known = {inner.key: name(symbol) for symbol, inner in before.parameters.items()}
-            named = value_names(before.graph, known)
-            names.update((symbol.key, named[before.graph.root(before.results[symbol].key)]) for symbol in wanted)
-        places = {symbol: names[symbol.key] for symbol in wanted}
-        kept = {symbol: tensor for symbol, place in places.items() if (tensor := self._tensors.get(place)) is not None}
-        own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in wanted if symbol not in kept}
-        if not own:
-            return kept, 0
-        bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
-        prune(before.graph, tuple(bind))
-        tensors = given(before.parameters)
-        read = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
-        # Once, and each of other shapes: not worth native code.
-        folding = compile(before.graph, tuple(bind), given=read, bind=bind, backend="reference")
-        folding.run()
-        for symbol, tensor in own.items():
-            self._tensors[places[symbol]] = tensor
-        # The reference has a second copy of what it puts into blocks, one tensor after the other.
-        copied = max((value.spec.nbytes for value in own.values() if isinstance(value.spec.layout, Blocked)), default=0)
-        return kept | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied
+    def hold(self, name: str, tensor: Tensor) -> None:
+        """Have it for all who ask by that name, as long as somebody holds it."""
+        self._tensors[name] = tensor

@@ -1,16 +1,20 @@
 """L3: graphs of tensor symbols without memory: build, differentiate, transform, plan, compile."""
 
-from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, give_back_after
-from nnc.symbolic.control import Loop, case_of, while_loop
-from nnc.symbolic.forward import hessian_vector_product, jvp
-from nnc.symbolic.gradient import Gradients, backward
-from nnc.symbolic.ir import Symbol, SymbolicGraph
-from nnc.symbolic.minimization import Minimized, Update, minimize
-from nnc.symbolic.passes import prune
-from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
-from nnc.symbolic.scopes import scope
-from nnc.symbolic.text import dump
-from nnc.symbolic.verification import faults, verify
+from typing import TYPE_CHECKING
+
+from nnc.faces import fetched, homes
+
+if TYPE_CHECKING:
+    from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, give_back_after
+    from nnc.symbolic.control import Loop, case_of, while_loop
+    from nnc.symbolic.forward import hessian_vector_product, jvp
+    from nnc.symbolic.gradient import Gradients, backward
+    from nnc.symbolic.ir import Symbol, SymbolicGraph
+    from nnc.symbolic.minimization import Minimized, Update, minimize
+    from nnc.symbolic.passes import prune
+    from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
+    from nnc.symbolic.scopes import scope
+    from nnc.symbolic.verification import faults, verify
 
 __all__ = [
     "Arena",
@@ -43,4 +47,45 @@ __all__ = [
     "while_loop",
 ]
 
-SymbolicGraph.written = dump
+# Modules are imported when a name of theirs is first used: a program from the disk needs few of them.
+_HOMES = homes(
+    {
+        "nnc.symbolic.accumulate": "accumulate",
+        "nnc.symbolic.auto": "auto",
+        "nnc.symbolic.bodies": "bodies",
+        "nnc.symbolic.compiler": "Arena Budget Compiled MemoryStatement compile give_back_after compiler",
+        "nnc.symbolic.control": "Loop case_of while_loop control",
+        "nnc.symbolic.elements": "elements",
+        "nnc.symbolic.formula": "formula",
+        "nnc.symbolic.forward": "hessian_vector_product jvp forward",
+        "nnc.symbolic.gradient": "Gradients backward gradient",
+        "nnc.symbolic.ir": "Symbol SymbolicGraph ir",
+        "nnc.symbolic.kept": "kept",
+        "nnc.symbolic.minimization": "Minimized Update minimize minimization",
+        "nnc.symbolic.passes": "prune passes",
+        "nnc.symbolic.placement": "placement",
+        "nnc.symbolic.quantization_report": "quantization_report",
+        "nnc.symbolic.queries": "queries",
+        "nnc.symbolic.records": "AliasOf Dependency ExecKey ExecSymbol TensorKey TensorSymbol records",
+        "nnc.symbolic.region": "region",
+        "nnc.symbolic.rewrite": "rewrite",
+        "nnc.symbolic.scopes": "scope scopes",
+        "nnc.symbolic.serialize": "serialize",
+        "nnc.symbolic.sharing": "sharing",
+        "nnc.symbolic.stages": "stages",
+        "nnc.symbolic.text": "text",
+        "nnc.symbolic.verification": "faults verify verification",
+    }
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return fetched(name, _HOMES, globals())

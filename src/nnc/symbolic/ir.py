@@ -26,6 +26,7 @@ from nnc.core.precautions.shield import Shield
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
+from nnc.faces import imported
 from nnc.graph import Arena, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
 from nnc.graph.screen import preformatted
 from nnc.ops.arithmetic import ArithmeticOperand
@@ -59,9 +60,6 @@ class SymbolicGraph(ReadableGraph):
     shrink without end) gives them back. `enclosing` is the graph around a body that is being built, whose roots become
     inputs of the body where they are used (`captured`: theirs → ours).
     """
-
-    # The text that `nnc.symbolic.text` writes and reads: it stands above the graph, so the package sets it.
-    written: ClassVar[Callable[[SymbolicGraph], str]]
 
     def __init__(
         self, name: str = "", storage: StorageFactory = ListStorage, enclosing: SymbolicGraph | None = None
@@ -404,7 +402,9 @@ class SymbolicGraph(ReadableGraph):
         return tuple(made.values())
 
     def __str__(self) -> str:
-        return type(self).written(self)
+        # The text that this module writes and reads stands above the graph.
+        text: str = imported("nnc.symbolic.text").dump(self)
+        return text
 
     def __repr__(self) -> str:
         return f"SymbolicGraph({self.name!r}, {len(self.execs)} execs, {len(self.tensors)} tensors)"

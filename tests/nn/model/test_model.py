@@ -14,7 +14,7 @@ from nnc.core.values.storage import Storage
 from nnc.dynamic import DynamicGraph
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, FormatError, ShapeError, UsageError
 from nnc.nn.steps.keys import StepKey, StepKind
-from nnc.symbolic.compiler.place.memory import COMPILING, EXEC_BYTES, START
+from nnc.symbolic.compiler.place.memory_statement import COMPILING, EXEC_BYTES, START
 from nnc.symbolic.passes import Pass
 
 Array = NDArray[np.float64]

@@ -33,7 +33,7 @@ from nnc.nn.zoo import (
     unet,
 )
 from nnc.nn.zoo.language import BERT
-from nnc.symbolic.compiler.place.memory import START
+from nnc.symbolic.compiler.place.memory_statement import START
 
 PLAIN = nn.SGD(momentum=0.0)
 STATUS = Path("/proc/self/status")

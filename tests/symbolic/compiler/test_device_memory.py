@@ -20,7 +20,7 @@ from nnc.errors import DeviceError, MemoryLimitError, ShapeError, UsageError
 from nnc.ops.movement.transfer import to_device
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Symbol, SymbolicGraph, compile, faults
-from nnc.symbolic.compiler.repeat.limits import ArenaLimit
+from nnc.symbolic.compiler.place.memory_statement import ArenaLimit
 from nnc.symbolic.gradient import backward
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)

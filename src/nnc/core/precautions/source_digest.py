@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 
 from nnc.core.precautions.disk_cache import DiskCache
 
@@ -95,11 +97,25 @@ class ImportedModules:
         self._prefixes = prefixes
         self._held: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
+    def watch(self) -> None:
+        """Look at each module of these as soon as it is imported, before anybody else has it."""
+        sys.meta_path.insert(0, _Watch(self))
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """How the names of these modules begin."""
+        return self._prefixes
+
+    def take(self, name: str, module: ModuleType) -> None:
+        """Take what a module holds now for what its sources say; of one that is known already nothing changes."""
+        if name not in self._held:
+            self._held[name] = vars(module), dict(vars(module))
+
     def remember(self) -> None:
-        """Take what they hold now for what their sources say; of those that are known already nothing changes."""
+        """`take` all that are there."""
         for name, module in tuple(sys.modules.items()):
-            if name.startswith(self._prefixes) and name not in self._held:
-                self._held[name] = vars(module), dict(vars(module))
+            if name.startswith(self._prefixes):
+                self.take(name, module)
 
     @property
     def are_known(self) -> bool:
@@ -115,3 +131,28 @@ class ImportedModules:
             return all(held.items() <= now.items() for now, held in self._held.values())
         except (ValueError, TypeError):  # values that cannot be compared, and so are not the same
             return False
+
+
+class _Watch:
+    """A finder in front of Python's own: it finds the same, and has modules looked at behind their import."""
+
+    def __init__(self, modules: ImportedModules) -> None:
+        self._modules = modules
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """As Python's own finder of files."""
+        if not name.startswith(self._modules.prefixes):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        loader, execute = spec.loader, spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            self._modules.take(name, module)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

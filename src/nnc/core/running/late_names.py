@@ -1,4 +1,4 @@
-"""Names of a package whose modules are imported when one is first used."""
+"""Names of a package, and modules, that are imported when one is first used."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def late_names(
         return value
 
     return found_late
+
+
+class LateModule:
+    """A module that is imported when a name of it is first used. A type checker reads an import in its place."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(imported(self._module), name)

@@ -50,6 +50,8 @@ class Device:
 
 
 CPU = Device()
+# Its memory, as statements and plans name it.
+HOST = str(CPU)
 # The devices whose contexts this thread (or asynchronous task) is in, innermost last.
 _AROUND: ContextVar[tuple[Device, ...]] = ContextVar("devices around", default=())
 

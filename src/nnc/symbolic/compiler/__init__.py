@@ -12,7 +12,8 @@ place/    where each value lies
   concatenation  inputs of concatenations computed in their places
   slots          the memory that carried values of a loop take turns in
   concurrency    what runs side by side shares no bytes
-  memory         blocks → nnc.planning → offsets, checked by the independent verifier; the statement
+  memory         blocks → nnc.planning → offsets, checked by the independent verifier
+  memory_statement  what a program takes, as users read it, and limits on it
   scratch        what kernels have for themselves
   planned        a graph with all that is fixed before memory exists
   timeline       when blocks of bodies live among those of the graph around
@@ -33,14 +34,18 @@ moving    the same over other tensors at each run
 lower     from what a caller asks to that
 """
 
-from nnc.symbolic.compiler.compiled import Compiled, give_back_after
-from nnc.symbolic.compiler.lower import compile
-from nnc.symbolic.compiler.moving import MovingProgram
-from nnc.symbolic.compiler.order.known import KnownOrders
-from nnc.symbolic.compiler.place.memory import MemoryStatement
-from nnc.symbolic.compiler.repeat.budget import Budget
-from nnc.symbolic.compiler.repeat.limits import ArenaLimit
-from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena
+from typing import TYPE_CHECKING
+
+from nnc.faces import fetched, homes
+
+if TYPE_CHECKING:
+    from nnc.symbolic.compiler.compiled import Compiled
+    from nnc.symbolic.compiler.lower import compile
+    from nnc.symbolic.compiler.moving import MovingProgram
+    from nnc.symbolic.compiler.order.known import KnownOrders
+    from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement
+    from nnc.symbolic.compiler.repeat.budget import Budget
+    from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena, give_back_after
 
 __all__ = [
     "Arena",
@@ -56,3 +61,38 @@ __all__ = [
     "compile",
     "give_back_after",
 ]
+
+# Modules are imported when a name of theirs is first used: a program from the disk needs few of them.
+_HOMES = homes(
+    {
+        "nnc.symbolic.compiler.body_tests": "body_tests",
+        "nnc.symbolic.compiler.build": "build",
+        "nnc.symbolic.compiler.check": "check",
+        "nnc.symbolic.compiler.compiled": "Compiled compiled",
+        "nnc.symbolic.compiler.loop_places": "loop_places",
+        "nnc.symbolic.compiler.lower": "compile lower",
+        "nnc.symbolic.compiler.moving": "MovingProgram moving",
+        "nnc.symbolic.compiler.moving_operand": "moving_operand",
+        "nnc.symbolic.compiler.order": "order",
+        "nnc.symbolic.compiler.order.known": "KnownOrders",
+        "nnc.symbolic.compiler.place": "place",
+        "nnc.symbolic.compiler.place.memory_statement": "MemoryStatement ArenaLimit",
+        "nnc.symbolic.compiler.repeat": "repeat",
+        "nnc.symbolic.compiler.repeat.budget": "Budget",
+        "nnc.symbolic.compiler.shared_arena": "Arena ArenaMember ArenaMemory arena give_back_after shared_arena",
+        "nnc.symbolic.compiler.stored_programs": "stored_programs",
+        "nnc.symbolic.compiler.views": "views",
+    }
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+if not TYPE_CHECKING:
+    # A type checker reads the imports above instead.
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return fetched(name, _HOMES, globals())

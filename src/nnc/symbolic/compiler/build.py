@@ -28,7 +28,7 @@ from nnc.concrete import ExecKey as ConcreteKey
 from nnc.concrete.graph import workspace_spec
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.device import device_of
+from nnc.core.values.device import HOST, device_of
 from nnc.core.values.spec import TensorSpec, contiguous_strides
 from nnc.core.values.storage import DeviceStorage, Storage
 from nnc.core.values.tensor import Tensor
@@ -42,7 +42,7 @@ from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
 from nnc.symbolic.compiler.loop_places import places_in_body, resident_parameters
 from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
 from nnc.symbolic.compiler.place.concatenation import copied_parts
-from nnc.symbolic.compiler.place.liveness import HOST, LiveRange, LiveRanges, OuterMemory, ends_at
+from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import Slot, trips
 from nnc.symbolic.compiler.views import begins_at, part_of, view_root

@@ -23,28 +23,24 @@ from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.stream import Signal, Stream
-from nnc.core.values.device import CPU, device_of
+from nnc.core.values.device import CPU, HOST, device_of
 from nnc.core.values.spec import contiguous_strides
-from nnc.core.values.storage import Storage, give_back_free_memory
+from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import ArgumentError, DeviceError, ShapeError, SymbolError, UsageError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
 from nnc.symbolic.compiler.build import GraphBuilder
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
-from nnc.symbolic.compiler.place.liveness import HOST
-from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import planned_kernels
 from nnc.symbolic.compiler.repeat.budget import Budget
-from nnc.symbolic.compiler.shared_arena import Arena
+from nnc.symbolic.compiler.shared_arena import Arena, give_back_after
 from nnc.symbolic.compiler.views import view_root
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
 
 R = TypeVar("R")
-
-# From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
-LARGE = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -532,12 +528,6 @@ class Compiled(Uncopied):
             graph = self.planned.graph
             self._tensors[key] = view_root(graph, key, self._tensors[graph.root(key)])
         return self._tensors[key]
-
-
-def give_back_after(nbytes: int) -> None:
-    """Give back what making a program of so many bytes left behind, where these are many."""
-    if nbytes >= LARGE:
-        give_back_free_memory()
 
 
 def own_all(graph: SymbolicGraph, tensors: Mapping[Symbol, Tensor | None] | None) -> dict[TensorKey, Tensor | None]:

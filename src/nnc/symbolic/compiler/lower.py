@@ -30,14 +30,15 @@ from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
-from nnc.symbolic.compiler.place.memory import EXEC_BYTES, BlockSpan, DeviceBytes, MemoryStatement
+from nnc.symbolic.compiler.place.memory import BlockSpan
+from nnc.symbolic.compiler.place.memory_statement import EXEC_BYTES, ArenaLimit, DeviceBytes, MemoryStatement
 from nnc.symbolic.compiler.place.pipeline import NO_CLAIMS, TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import worker_scratch
 from nnc.symbolic.compiler.repeat.budget import Compilation, Plans, within
 from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
-from nnc.symbolic.compiler.repeat.limits import ALL, ArenaLimit, Limits, counted, taken_of
+from nnc.symbolic.compiler.repeat.limits import ALL, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
 from nnc.symbolic.compiler.shared_arena import Arena
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph

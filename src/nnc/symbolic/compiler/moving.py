@@ -20,7 +20,7 @@ from nnc.core.values.pool import Pool
 from nnc.core.values.recorder import PROFILER
 from nnc.core.values.spec import contiguous_strides
 from nnc.core.values.tensor import Tensor
-from nnc.symbolic.compiler.place.memory import MemoryStatement
+from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
 from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.ir import Symbol
 

@@ -16,16 +16,22 @@ from nnc.arguments import Size, checked
 from nnc.classes import dataclass
 from nnc.concrete import PendingRuns
 from nnc.core.settings import SETTINGS
-from nnc.core.values.device import device_of
-from nnc.core.values.storage import Storage, allocate_on
+from nnc.core.values.device import HOST, device_of
+from nnc.core.values.storage import Storage, allocate_on, give_back_free_memory
 from nnc.errors import MemoryLimitError, UsageError
-from nnc.symbolic.compiler.check.writes import GUARD, POISON
-from nnc.symbolic.compiler.place.liveness import HOST
-from nnc.symbolic.compiler.place.memory import COMPILING, START, MemoryStatement
-from nnc.symbolic.compiler.repeat.budget import checked_limit
-from nnc.symbolic.compiler.repeat.limits import ArenaLimit
+from nnc.symbolic.compiler.place.memory_statement import (
+    COMPILING,
+    GUARD,
+    POISON,
+    START,
+    ArenaLimit,
+    MemoryStatement,
+    checked_limit,
+)
 
 R = TypeVar("R")
+# From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
+LARGE = 1 << 24
 
 
 class Resident(Protocol):
@@ -256,3 +262,9 @@ def arena(limit: Size | str | None = None) -> Arena:
     2
     """
     return Arena(limit=None if limit is None else checked_limit(limit))
+
+
+def give_back_after(nbytes: int) -> None:
+    """Give back what making a program of so many bytes left behind, where these are many."""
+    if nbytes >= LARGE:
+        give_back_free_memory()

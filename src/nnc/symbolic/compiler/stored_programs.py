@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,18 +23,20 @@ from nnc.concrete import ConcreteGraph
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import Program
 from nnc.core.running.stored_steps import STEP_STORES, RestoredSteps, StoredKernel, StoredLaunch, StoredSteps
-from nnc.core.values.device import device_of
+from nnc.core.values.device import HOST, device_of
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import Layout, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
 from nnc.planning import Block, Plan, Problem, Witness, faults
-from nnc.symbolic.compiler.compiled import Compiled, ProgramMemory
-from nnc.symbolic.compiler.place.liveness import HOST
-from nnc.symbolic.compiler.place.memory import DeviceBytes, MemoryStatement
+from nnc.symbolic.compiler.place.memory_statement import DeviceBytes, MemoryStatement
 from nnc.symbolic.compiler.shared_arena import Arena
-from nnc.symbolic.ir import Symbol
+
+if TYPE_CHECKING:
+    # What is kept; a program from the disk needs neither.
+    from nnc.symbolic.compiler.compiled import Compiled, ProgramMemory
+    from nnc.symbolic.ir import Symbol
 
 WORD = 1 << 63
 

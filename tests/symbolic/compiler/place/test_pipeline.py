@@ -14,7 +14,8 @@ from nnc.concrete import CountBelow
 from nnc.core.values.spec import spec
 from nnc.core.values.tensor import Tensor
 from nnc.symbolic import Symbol, SymbolicGraph, TensorKey, case_of, compile, while_loop
-from nnc.symbolic.compiler.place.memory import ArenaLayout, MemoryStatement
+from nnc.symbolic.compiler.place.memory import ArenaLayout
+from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
 
 plan_module = import_module("nnc.symbolic.compiler.place.pipeline")
 

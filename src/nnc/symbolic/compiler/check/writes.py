@@ -17,12 +17,9 @@ from nnc.classes import dataclass
 from nnc.core.values.storage import Bytes
 from nnc.errors import VerificationError
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges
+from nnc.symbolic.compiler.place.memory_statement import POISON
 from nnc.symbolic.ir import SymbolicGraph, bodies_of
 from nnc.symbolic.records import ExecKey, ExecSymbol
-
-# Bytes in front of an arena and behind it that nobody may write.
-GUARD = 64
-POISON = 0xFF
 
 Span = tuple[int, int]
 

@@ -11,15 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field
 
 from nnc.classes import dataclass
-from nnc.core.values.device import CPU
+from nnc.core.values.device import HOST
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.inplace import Pair, choose_pairs, shareable
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 from nnc.symbolic.region import Region, covers
-
-HOST = str(CPU)
 
 
 @dataclass(slots=True)

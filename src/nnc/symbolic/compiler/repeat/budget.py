@@ -8,7 +8,6 @@ A larger limit therefore never costs more work, and the least of all plans is th
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from math import inf
@@ -16,9 +15,8 @@ from time import perf_counter
 from typing import Generic, TypeVar
 
 from nnc.classes import dataclass
-from nnc.core.byte_counts import bytes_in
 from nnc.core.settings import SETTINGS
-from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
+from nnc.errors import MemoryLimitError, OutOfMemoryError
 from nnc.symbolic.compiler.order.choose import several_orders
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.pareto import pareto_front
@@ -130,23 +128,6 @@ class Option:
             tensors = {key: copy.tensors[own] for key, own in self.of.copied.items()}
             copy = copy._replace(tensors=tensors)
         return copy
-
-
-def checked_limit(limit: int | str) -> int:
-    """The bytes of a limit, a number or a text as `2GB`; UsageError for what is no number of bytes."""
-    if isinstance(limit, str):
-        try:
-            return bytes_in(limit)
-        except UsageError:
-            need = "bytes, an integer ≥ 0 or a text as 1.5GiB"
-            raise UsageError("memory_limit", got=repr(limit), need=need) from None
-    try:
-        nbytes = operator.index(limit)
-    except TypeError:
-        nbytes = -1
-    if nbytes < 0 or isinstance(limit, bool):
-        raise UsageError("memory_limit", got=f"{limit!r}", need="bytes, an integer ≥ 0", fix="round it down with int()")
-    return nbytes
 
 
 def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from nnc.arguments import Size
 from nnc.classes import dataclass
-from nnc.core.values.device import AnyDevice, device_of
-from nnc.symbolic.compiler.place.memory import MemoryStatement
-from nnc.symbolic.compiler.repeat.budget import Compilation, checked_limit
+from nnc.core.values.device import device_of
+from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement, checked_limit
+from nnc.symbolic.compiler.repeat.budget import Compilation
 
-ArenaLimit = Size | str | Mapping[AnyDevice, Size | str]
 ALL = ""
 
 

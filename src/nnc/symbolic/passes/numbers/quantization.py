@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
@@ -74,11 +74,9 @@ from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
 from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
+from nnc.symbolic.quantization_mode import QuantizationMode
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
-QuantizationMode = Literal[
-    "weights", "dynamic", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"
-]
 # For rows that blocks of 256 do not fill: blocks of 32 with about as many bits.
 SHORT_BLOCKS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q4_1", "q5_k": "q5_1", "q6_k": "q8_0"}
 

@@ -1,0 +1,47 @@
+"""Weights that programs of a file make of those in it beforehand: one copy for all programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from nnc.core.values.spec import Blocked
+from nnc.core.values.tensor import Tensor
+from nnc.onnx.weights import SharedWeights
+from nnc.symbolic import Symbol, TensorKey, compile
+from nnc.symbolic.passes import Beforehand, prune
+from nnc.symbolic.sharing.value_names import value_names
+
+
+def made_weights(
+    weights: SharedWeights,
+    before: Beforehand,
+    given: Callable[[Collection[Symbol]], Mapping[Symbol, Tensor]],
+    name: Callable[[Symbol], str],
+    wanted: Collection[Symbol],
+    names: dict[TensorKey, str],
+) -> tuple[dict[Symbol, Tensor], int]:
+    """The `wanted` results of weights, computed where nobody holds them; bytes that were there to make them.
+
+    Their `names` are kept, by symbol, for graphs that do the same work.
+    """
+    if any(symbol.key not in names for symbol in wanted):
+        known = {inner.key: name(symbol) for symbol, inner in before.parameters.items()}
+        named = value_names(before.graph, known)
+        names.update((symbol.key, named[before.graph.root(before.results[symbol].key)]) for symbol in wanted)
+    places = {symbol: names[symbol.key] for symbol in wanted}
+    kept = {symbol: tensor for symbol, place in places.items() if (tensor := weights.held(place)) is not None}
+    own = {symbol: Tensor.empty(symbol.spec, "frozen weight") for symbol in wanted if symbol not in kept}
+    if not own:
+        return kept, 0
+    bind = {before.results[symbol]: tensor for symbol, tensor in own.items()}
+    prune(before.graph, tuple(bind))
+    tensors = given(before.parameters)
+    read = {inner: tensors[symbol] for symbol, inner in before.parameters.items()}
+    # Once, and each of other shapes: not worth native code.
+    folding = compile(before.graph, tuple(bind), given=read, bind=bind, backend="reference")
+    folding.run()
+    for symbol, tensor in own.items():
+        weights.hold(places[symbol], tensor)
+    # The reference has a second copy of what it puts into blocks, one tensor after the other.
+    copied = max((value.spec.nbytes for value in own.values() if isinstance(value.spec.layout, Blocked)), default=0)
+    return kept | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied
