@@ -22,7 +22,6 @@ from nnc.symbolic.compiler.compiled import (
     KernelChoices,
     RepeatingCopy,
     check_bindings,
-    give_back_after,
     own_all,
 )
 from nnc.symbolic.compiler.order.choose import orderable
@@ -40,7 +39,7 @@ from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
-from nnc.symbolic.compiler.shared_arena import Arena
+from nnc.symbolic.compiler.shared_arena import Arena, give_back_after
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.verification import verify

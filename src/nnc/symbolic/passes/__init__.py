@@ -6,7 +6,7 @@ from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts, has_channels_first
 from nnc.symbolic.passes.numbers.integer_products import SUMS, sum_integers
 from nnc.symbolic.passes.numbers.precision import lower_precision
-from nnc.symbolic.passes.numbers.quantization import QuantizationMode, QuantizedProduct, quantize_products
+from nnc.symbolic.passes.numbers.quantization import QuantizedProduct, quantize_products
 from nnc.symbolic.passes.parts import part_batch
 from nnc.symbolic.passes.precomputation import Beforehand, bytes_beforehand, precompute
 from nnc.symbolic.passes.pruning import prune
@@ -14,6 +14,7 @@ from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.placement import is_on_host, place
+from nnc.symbolic.quantization_mode import QuantizationMode
 
 __all__ = [
     "DEFAULT",
