@@ -17,7 +17,8 @@ from nnc.core.values.spec import Blocked
 from nnc.errors import NncError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.drafts import DraftTemplate
-from nnc.onnx.runner import OnnxModel, OnnxProgram
+from nnc.onnx.making import ProgramMaker
+from nnc.onnx.runner import OnnxProgram
 from nnc.symbolic.sharing.openings import MOST_UNUSED, Templates
 
 RANDOM = np.random.default_rng(0)
@@ -232,13 +233,13 @@ def test_an_interrupt_while_a_template_is_made_leaves_nothing_broken(monkeypatch
     file, shape = FILES["reshaping"]
     loaded = load(file)
     loaded.run({"x": rows(shape(3, 4))})
-    drafted = OnnxModel._drafted
+    drafted = ProgramMaker.drafted
 
     def interrupted(*arguments: object) -> object:
         drafted(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(OnnxModel, "_drafted", interrupted)
+    monkeypatch.setattr(ProgramMaker, "drafted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         loaded.run({"x": rows(shape(3, 5))})
     monkeypatch.undo()
@@ -296,8 +297,10 @@ def wide() -> onnx.ModelProto:
 
 
 def test_blocks_are_laid_once_for_sizes_at_which_kernels_wish_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    laid, lay = list[object](), OnnxModel._laid
-    monkeypatch.setattr(OnnxModel, "_laid", lambda self, draft, *known: laid.append(draft) or lay(self, draft, *known))
+    laid, lay = list[object](), ProgramMaker.laid
+    monkeypatch.setattr(
+        ProgramMaker, "laid", lambda self, draft, *known: laid.append(draft) or lay(self, draft, *known)
+    )
     file, layouts, counts = wide(), set[object](), list[int]()
     loaded = load(file)
     for size in (40, 44, *random.Random(0).sample(range(1, 400), 24)):

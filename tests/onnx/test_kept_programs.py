@@ -118,11 +118,11 @@ def test_who_asks_for_a_plan_gets_the_program_with_its_graph() -> None:
 SECOND = """
 import hashlib, json, sys
 import numpy as np
-import nnc.onnx.runner as runner
-def refuse(*_, **__): raise AssertionError("it is compiled")
-model = runner.load(sys.argv[1])
-if sys.argv[3] == "kept": runner.compile = refuse
-answer = model.run({"x": np.load(sys.argv[2])})
+from nnc.onnx import load
+answer = load(sys.argv[1]).run({"x": np.load(sys.argv[2])})
+if sys.argv[3] == "kept":
+    makers = ("nnc.dynamic", "nnc.onnx.importer", "nnc.onnx.rows", "nnc.planning.portfolio", "nnc.symbolic.ir")
+    assert not [name for name in sys.modules if name.startswith(makers)], "what makes programs is imported"
 print(json.dumps({name: hashlib.sha256(value.tobytes()).hexdigest() for name, value in answer.items()}))
 """
 
@@ -157,6 +157,34 @@ def test_processes_share_programs_whether_they_come_at_once_or_behind_each_other
     for entry in (cache / "programs", cache / "weights", cache / "objects"):
         entry.chmod(0o500)
     assert processes(path, x, cache, kept=True) == [first]
+
+
+CHANGED = """
+import sys
+import numpy as np
+from nnc.onnx import load
+model, x = load(sys.argv[1]), np.load(sys.argv[2])
+import nnc.symbolic.passes.groups as groups
+groups.fuse = groups.fuse if sys.argv[3] == "same" else lambda *given, **named: None
+from nnc import nn
+print(type(model.planned({"x": x})[0][0]).__name__)
+"""
+
+
+@pytest.mark.parametrize(("change", "kind"), [("same", "KeptProgram"), ("other", "OnnxProgram")])
+def test_a_maker_that_was_changed_before_it_made_anything_takes_nothing_from_the_disk(
+    tmp_path: Path, change: str, kind: str
+) -> None:
+    (path, x), cache = (tmp_path / "small.onnx", tmp_path / "x.npy"), tmp_path / "cache"
+    path.write_bytes(small())
+    np.save(x, X)
+    processes(path, x, cache, kept=False)
+    if not entries(cache):
+        pytest.skip("sources were written while the processes read them")
+    command = [sys.executable, "-c", CHANGED, str(path), str(x), change]
+    ran = subprocess.run(command, env={**os.environ, "NNC_CACHE_DIR": str(cache)}, capture_output=True, text=True)
+    assert ran.stdout.split() == [kind], ran.stderr
+    assert len(entries(cache)) == 1
 
 
 @pytest.mark.parametrize("kind", ["program", "weight"])

@@ -25,8 +25,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
 from nnc.onnx.file import TWINS, OnnxFile
 from nnc.onnx.node import Array, Unknown
-from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
-from nnc.symbolic.compiler.shared_arena import Arena
+from nnc.symbolic import Arena, MemoryStatement
 from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
 from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk, makers_digest
 

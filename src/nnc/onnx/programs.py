@@ -13,7 +13,7 @@ from nnc.core.precautions.machine_memory import obtainable_memory
 from nnc.core.values.device import device_of
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.onnx.node import Array
-from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
+from nnc.symbolic import MemoryStatement
 
 if TYPE_CHECKING:
     # What makes a program; one from the disk needs none of it.

@@ -33,10 +33,11 @@ from nnc.onnx.node import Array, Unknown
 from nnc.onnx.programs import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
-from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
-from nnc.symbolic.compiler.shared_arena import Arena, Resident, give_back_after
+from nnc.symbolic import Arena, MemoryStatement, give_back_after
+from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.quantization_mode import QuantizationMode
 from nnc.symbolic.sharing.openings import Templates
+from nnc.symbolic.sharing.program_disk import MODULES
 
 if TYPE_CHECKING:
     from nnc.onnx import making
@@ -563,3 +564,6 @@ def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int])
     if not shape and name in sizes:
         return np.full((), sizes[name], spec.dtype.numpy)
     return zeros(spec.shape, spec.dtype.numpy)
+
+
+MODULES.remember()

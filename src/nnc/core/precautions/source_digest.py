@@ -96,6 +96,7 @@ class ImportedModules:
     def __init__(self, *prefixes: str) -> None:
         self._prefixes = prefixes
         self._held: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
+        self._begun: set[str] = set()
 
     def watch(self) -> None:
         """Look at each module of these as soon as it is imported, before anybody else has it."""
@@ -107,9 +108,15 @@ class ImportedModules:
         return self._prefixes
 
     def take(self, name: str, module: ModuleType) -> None:
-        """Take what a module holds now for what its sources say; of one that is known already nothing changes."""
-        if name not in self._held:
-            self._held[name] = vars(module), dict(vars(module))
+        """Take what a module holds now for what its sources say; of one that is known already nothing changes.
+
+        A module that was being imported when it was looked at may have more by now.
+        """
+        if name in self._held and not (name in self._begun and self._is_as_imported(name)):
+            return
+        self._held[name] = vars(module), dict(vars(module))
+        is_begun = getattr(module.__spec__, "_initializing", False)
+        (self._begun.add if is_begun else self._begun.discard)(name)
 
     def remember(self) -> None:
         """`take` all that are there."""
@@ -127,8 +134,12 @@ class ImportedModules:
 
         A package may have gained modules, which are its attributes as soon as they are imported.
         """
+        return all(map(self._is_as_imported, self._held))
+
+    def _is_as_imported(self, name: str) -> bool:
+        now, held = self._held[name]
         try:
-            return all(held.items() <= now.items() for now, held in self._held.values())
+            return held.items() <= now.items()
         except (ValueError, TypeError):  # values that cannot be compared, and so are not the same
             return False
 
