@@ -28,8 +28,9 @@ from nnc.vocabulary.names import ONNX
 if TYPE_CHECKING:
     from nnc.onnx.exports import EXPORTS
     from nnc.onnx.file import OnnxFile, read
+    from nnc.onnx.making import unsupported
     from nnc.onnx.operators import ROWS
-    from nnc.onnx.runner import OnnxModel, load, unsupported
+    from nnc.onnx.runner import OnnxModel, load
     from nnc.onnx.saving import ExportedGraph, exported, save
     from nnc.onnx.trainable import OnnxLayer
 
@@ -38,9 +39,10 @@ _HOMES = {
     "EXPORTS": "exports",
     **dict.fromkeys(("OnnxFile", "read"), "file"),
     "ROWS": "operators",
-    **dict.fromkeys(("OnnxModel", "load", "unsupported"), "runner"),
+    **dict.fromkeys(("OnnxModel", "load"), "runner"),
     **dict.fromkeys(("ExportedGraph", "exported", "save"), "saving"),
     "OnnxLayer": "trainable",
+    "unsupported": "making",
 }
 
 if not TYPE_CHECKING:
