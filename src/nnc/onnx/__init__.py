@@ -9,7 +9,7 @@ operators.py  the table
 subgraphs.py  parts of a graph of the file: what leads to a tensor, and a graph in two
 runner.py     OnnxModel: run, plan, train
 making.py     how a program is made of a file, imported where one is made
-programs.py   a program at work
+onnx_program.py  a program at work
 kept_programs.py  programs that another process has made, on the disk
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file

@@ -24,8 +24,8 @@ from nnc.onnx.importer import BUILTIN, OnnxImporter
 from nnc.onnx.made_weights import made_weights
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.node_values import OnnxValue
+from nnc.onnx.onnx_program import OnnxProgram, Result, check_memory, result_of, zeros
 from nnc.onnx.operators import ROWS, SPECIALS
-from nnc.onnx.programs import OnnxProgram, Result, check_memory, result_of, zeros
 from nnc.ops.quantization.quantization import DEQUANTIZE
 from nnc.symbolic import Arena, Symbol, SymbolicGraph, compile
 from nnc.symbolic.passes import (

@@ -30,7 +30,7 @@ from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, dtype_named, read
 from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace, is_known_supported, keep_supported
 from nnc.onnx.node import Array, Unknown
-from nnc.onnx.programs import OnnxProgram, Result, check_memory, look_of, zeros
+from nnc.onnx.onnx_program import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
 from nnc.symbolic import Arena, MemoryStatement, give_back_after
