@@ -17,7 +17,7 @@ from nnc.core.values.spec import Blocked
 from nnc.errors import NncError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.drafts import DraftTemplate
-from nnc.onnx.making import ProgramMaker
+from nnc.onnx.made.making import ProgramMaker
 from nnc.onnx.runner import OnnxProgram
 from nnc.symbolic.sharing.openings import MOST_UNUSED, Templates
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nnc.onnx.coverage import PASSED, UNFAIR, WRONG, Outcome, cases, outcome, page, totals
-from nnc.onnx.making import PASSES
+from nnc.onnx.made.making import PASSES
 from nnc.symbolic.passes import Pass
 
 GOLDEN = Path(__file__).with_name("passed.txt").read_text(encoding="utf-8").split()

@@ -32,7 +32,7 @@ DOORS = {
     "concrete": {"body", "control", "graph", "multiview", "profiling", "run", "schedule"},
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "compiler.shared_arena", "compiler.stored_programs",
-        "control", "forward", "gradient", "ir", "kept.*", "records", "minimization", "passes", "quantization_mode",
+        "control", "forward", "gradient", "ir", "kept.*", "records", "minimization", "passes",
         "quantization_report",
         "scopes", "sharing.*", "stages", "text.tables",
     },

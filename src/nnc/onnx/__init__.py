@@ -8,8 +8,7 @@ rows/         one row per operator, in a file per family
 operators.py  the table
 subgraphs.py  parts of a graph of the file: what leads to a tensor, and a graph in two
 runner.py     OnnxModel: run, plan, train
-making.py     how a program is made of a file, imported where one is made
-onnx_program.py  a program at work
+made/         how a program is made of a file, imported where one is made; one at work
 kept_programs.py  programs that another process has made, on the disk
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file
@@ -28,7 +27,7 @@ from nnc.vocabulary.names import ONNX
 if TYPE_CHECKING:
     from nnc.onnx.exports import EXPORTS
     from nnc.onnx.file import OnnxFile, read
-    from nnc.onnx.making import unsupported
+    from nnc.onnx.made.making import unsupported
     from nnc.onnx.operators import ROWS
     from nnc.onnx.runner import OnnxModel, load
     from nnc.onnx.saving import ExportedGraph, exported, save
@@ -42,7 +41,7 @@ _HOMES = {
     **dict.fromkeys(("OnnxModel", "load"), "runner"),
     **dict.fromkeys(("ExportedGraph", "exported", "save"), "saving"),
     "OnnxLayer": "trainable",
-    "unsupported": "making",
+    "unsupported": "made.making",
 }
 
 if not TYPE_CHECKING:

@@ -19,7 +19,7 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import BF16, F16, TOLERANCE
 from nnc.errors import UsageError
 from nnc.onnx.backend import OnnxBackend
-from nnc.onnx.making import PASSES
+from nnc.onnx.made.making import PASSES
 from nnc.symbolic.passes import Pass
 
 # Sums in 16 bits are rounded in another order: the project's own tolerance for them.

@@ -29,25 +29,25 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, dtype_named, read
 from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace, is_known_supported, keep_supported
+from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.node import Array, Unknown
-from nnc.onnx.onnx_program import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
+from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic import Arena, MemoryStatement, give_back_after
 from nnc.symbolic.compiler.shared_arena import Resident
-from nnc.symbolic.quantization_mode import QuantizationMode
 from nnc.symbolic.sharing.openings import Templates
 from nnc.symbolic.sharing.program_disk import MODULES
 
 if TYPE_CHECKING:
-    from nnc.onnx import making
     from nnc.onnx.drafts import DraftTemplate, GraphDraft
+    from nnc.onnx.made import making
     from nnc.symbolic import Compiled, Symbol, SymbolicGraph
     from nnc.symbolic.passes import Pass
     from nnc.symbolic.quantization_report import QuantizationReport
 else:
     # What makes programs is imported where one is made: those from the disk need none of it.
-    making = LateModule("nnc.onnx.making")
+    making = LateModule("nnc.onnx.made.making")
 
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256

@@ -1,5 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
+from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks, wished_layouts
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
@@ -14,7 +15,6 @@ from nnc.symbolic.passes.simplification import DEFAULT, Report, simplify
 from nnc.symbolic.passes.standard import Pass
 from nnc.symbolic.passes.subexpressions import eliminate_common
 from nnc.symbolic.placement import is_on_host, place
-from nnc.symbolic.quantization_mode import QuantizationMode
 
 __all__ = [
     "DEFAULT",

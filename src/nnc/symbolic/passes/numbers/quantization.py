@@ -70,11 +70,11 @@ from nnc.ops.quantization.quantization import (
     quads,
     quantize,
 )
+from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
 from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
-from nnc.symbolic.quantization_mode import QuantizationMode
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # For rows that blocks of 256 do not fill: blocks of 32 with about as many bits.
