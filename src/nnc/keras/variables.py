@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import F32, dtype_of
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic import variable as variables
+from nnc.errors import DataError
 from nnc.nn.modules.module import layer_parameter
 
 
@@ -23,5 +26,8 @@ def Variable(  # noqa: N802  # as Keras calls it
     (2,)
     """
     values = initializer(shape) if callable(initializer) else initializer
-    array = np.ascontiguousarray(as_array(values), np.float32 if dtype is None else str(dtype))
+    given, kind = as_array(values), F32 if dtype is None else dtype_of(dtype)
+    if given.dtype.kind not in "biuf":
+        raise DataError("Variable", got=f"an array of {given.dtype}", need="real numbers", origin=caller_origin())
+    array = np.ascontiguousarray(given, kind.numpy)
     return layer_parameter(array) if trainable else eager.tensor(array)

@@ -54,7 +54,7 @@ KERAS: Mapping[str, str] = {
     "backend": "keras.ops, keras.utils.set_random_seed",
     "preprocessing": "keras.utils, or nnc.nn.data",
     "quantizers": "nnc.nn.Model(net, shape).freeze(batch, quantize=…)",
-    "export": 'nnc.onnx.export_model, or model.save("model.keras")',
+    "export": 'nnc.onnx.save(nnc.nn.Model(model, shape), "net.onnx"), or model.save("model.keras")',
     "GradientTape": "from nnc.keras.tape import GradientTape",
     "StatelessScope": "nnc.value_and_grad(net, loss)",
     "constraints": "clip the weight in a callback, or divide by its norm in call",

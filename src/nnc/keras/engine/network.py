@@ -257,6 +257,8 @@ class Sequential(Model):
         super().__init__(name=name, **options)
         self._head: KerasTensor | None = None
         self._layers = []
+        if layers is not None and not isinstance(layers, Iterable):
+            raise ArgumentError("Sequential", got=shown(layers), need="a list of layers", origin=caller_origin())
         for layer in layers or ():
             self._take(layer)
         self._recompose()
