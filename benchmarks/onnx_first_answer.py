@@ -4,7 +4,7 @@
 
 One JSON line per model: seconds, those on processors, and bytes of each runtime, the least of the repeats, which go in
 turn through the runtimes, in a fresh process each time; ours also with an empty cache of kernels. Modules are compiled
-to bytecode, as pip leaves them. OpenVINO is asked for by an interpreter that has it. Without a file: the nine light models
+to bytecode, as pip leaves them. OpenVINO is asked for by an interpreter that has it. Without a file: the light models
 of the package `onnx`.
 """
 
