@@ -21,7 +21,7 @@ PACKAGES = (
     "nnc.numerics.random", "nnc.numerics.tree", "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
     "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export", "nnc.parallel",
-    "nnc.sklearn", "nnc.planning", "nnc.graph", "nnc.errors",
+    "nnc.sklearn", "nnc.keras", "nnc.keras.layers", "nnc.planning", "nnc.graph", "nnc.errors",
 )  # fmt: skip
 # `re` takes them for its own where they stand.
 _SPECIAL = re.compile(r"([\\*_<>\[\]#$|~{}])")

@@ -88,6 +88,10 @@ def test_errors_name_the_input_and_what_fits() -> None:
         model.fit([X, X], Y[:, :1], verbose=0)
     with pytest.raises(DataError, match="5, 33 examples"):
         small().fit(X, Y[:5], verbose=0)
+    with pytest.raises(ShapeError, match="4 dimensions"):
+        layers.MaxPooling2D()(np.ones((2, 5, 3)))
+    with pytest.raises(ArgumentError, match="a text"):
+        layers.Dense(3)("words")
     with pytest.raises(ArgumentError, match="epochs="):
         small().fit(X, Y, epoch=3)
     with pytest.raises(ArgumentError, match="clip the weight"):

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from nnc import numerics as n
+from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.eager import as_operand
+from nnc.errors import ArgumentError
 from nnc.keras.named import named
 
 Activation = Callable[[Any], Any]
@@ -129,7 +131,7 @@ NAMES: dict[str, Activation] = {
 } | {"swish": silu, "hard_swish": hard_silu}  # fmt: skip
 
 
-def get(value: str | Activation | None) -> Activation:
+def get(value: Any) -> Activation:
     """The activation of that name; nothing at all of None; any function as it is.
 
     >>> from nnc import keras
@@ -138,4 +140,10 @@ def get(value: str | Activation | None) -> Activation:
     """
     if value is None:
         return linear
-    return named("activation", value, NAMES) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return named("activation", value, NAMES)
+    if not callable(value):
+        need = 'a name such as "relu", or a function'
+        raise ArgumentError("keras", got=f"activation={value!r}", need=need, origin=caller_origin())
+    function: Activation = value
+    return function

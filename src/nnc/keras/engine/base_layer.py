@@ -7,7 +7,6 @@ those of use unless `training=True` is said or `fit` runs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,9 +25,10 @@ from nnc.dynamic import eager
 from nnc.dynamic.state import current
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, FormatError, ShapeError, UsageError
+from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.keras import initializers, regularizers
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
+from nnc.keras.engine.room import take_room
 from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
 from nnc.keras.named import Made, fresh_name, refused, snake_case
 from nnc.nn.layers.layer import MultiLayer
@@ -39,8 +39,6 @@ from nnc.nn.state.layer_state import LayerState
 _TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
 # What layers add to the loss while they are called.
 _LOSSES: ContextVar[list[Any] | None] = ContextVar("losses", default=None)
-# How many more numbers weights may have, in all, where a file is read that has no more.
-_ROOM: ContextVar[list[int] | None] = ContextVar("room", default=None)
 # What layers of Keras take by name, whatever they compute.
 CLIPPED = "clip the weight in a callback, or divide by its norm in call"
 COMMON = ("name", "trainable", "dtype", "input_shape", "batch_input_shape", "input_dim", "activity_regularizer")
@@ -67,25 +65,6 @@ def collected_losses() -> Iterator[list[Any]]:
         _LOSSES.reset(token)
 
 
-@contextmanager
-def weights_within(elements: int) -> Iterator[None]:
-    """Inside, layers make no more than so many numbers in all; FormatError for a file whose layers want more."""
-    token = _ROOM.set([elements])
-    try:
-        yield
-    finally:
-        _ROOM.reset(token)
-
-
-def _take_room(shape: tuple[int, ...]) -> None:
-    room = _ROOM.get()
-    if room is not None:
-        room[0] -= math.prod(shape)
-        if room[0] < 0:
-            got, need = f"a weight of shape {shape}", "no more numbers than the file has"
-            raise FormatError("load_model", got=got, need=need)
-
-
 class Layer(Module):
     """A layer in Keras' way: subclasses say `call`, and `build(input_shape)` where they have weights.
 
@@ -101,6 +80,8 @@ class Layer(Module):
 
     # Masks of inputs are those of outputs, where a layer does not say otherwise.
     supports_masking: ClassVar[bool] = False
+    # How many axes inputs have, the batch among them; 0 is any.
+    dimensions: ClassVar[int] = 0
     _takes: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
@@ -193,7 +174,7 @@ class Layer(Module):
         if any(size is None for size in shape):
             fix = "say that size in Input(shape=…)"
             raise ShapeError("add_weight", got=f"{tuple(shape)}", need="known sizes", fix=fix, origin=caller_origin())
-        _take_room(tuple(shape))
+        take_room(tuple(shape))
         draw = initializers.get("glorot_uniform" if initializer is None else initializer)
         assert draw is not None
         values = np.asarray(as_array(draw(tuple(shape))), np.float32 if dtype is None else str(dtype)).reshape(shape)
@@ -351,6 +332,11 @@ class Layer(Module):
             raise UsageError(type(self).__name__, got="a layer that is not made", need="that of Layer", fix=fix)
         values = tuple(map(_as_array, values))
         leaves, _ = flatten((values, options))
+        if any(isinstance(leaf, str) for leaf in leaves):
+            raise ArgumentError(type(self).__name__, got="a text", need="arrays", origin=caller_origin())
+        if self.dimensions and values and len(_batch_shape(values[0])) != self.dimensions:
+            got, need = f"{_batch_shape(values[0])}", f"{self.dimensions} dimensions [batch, …, channels]"
+            raise ShapeError(type(self).__name__, got=got, need=need, origin=caller_origin())
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             self.ensure_built(values)
             outputs = applied(self, *values, **options)

@@ -22,9 +22,10 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.tree import flatten
 from nnc.errors import FormatError, NncError
-from nnc.keras.engine.base_layer import Layer, weights_within
+from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.keras_tensor import Input, KerasTensor, applied
 from nnc.keras.engine.network import Model, Sequential
+from nnc.keras.engine.room import weights_within
 from nnc.keras.engine.writing import FACT, VERSION, Writer, check_written_here
 from nnc.keras.named import Remembered
 

@@ -13,7 +13,7 @@ from nnc.arguments import Count, Share, checked
 from nnc.core.values.dtype import F32
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.transforms.randomness import dropout, normal
-from nnc.errors import ShapeError
+from nnc.errors import ArgumentError, ShapeError
 from nnc.keras import activations
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.named import refused
@@ -202,14 +202,14 @@ class _SpatialDropout(Dropout):
 class SpatialDropout1D(_SpatialDropout):
     """Whole channels of [batch, steps, channels] are dropped."""
 
-    axes = 1
+    axes, dimensions = 1, 3
 
 
 @checked
 class SpatialDropout2D(_SpatialDropout):
     """Whole channels of [batch, height, width, channels] are dropped."""
 
-    axes = 2
+    axes, dimensions = 2, 4
 
 
 @checked
@@ -324,6 +324,9 @@ class Rescaling(Layer):
 
     def __init__(self, scale: Any, offset: Any = 0.0, **options: Any) -> None:
         super().__init__(**options)
+        for name, value in (("scale", scale), ("offset", offset)):
+            if np.asarray(value).dtype.kind not in "biuf":
+                raise ArgumentError("Rescaling", got=f"{name}={value!r}", need="numbers")
         self.scale, self.offset = scale, offset
 
     def call(self, inputs: Any) -> Any:

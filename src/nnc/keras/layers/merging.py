@@ -125,6 +125,8 @@ class Dot(_Merge):
         self.axes, self.normalize = axes, normalize
 
     def _merged(self, inputs: list[Any]) -> Any:
+        if len(inputs) != 2:
+            raise ArityError("Dot", got=f"{len(inputs)} operands", need="two")
         a, b = inputs
         left, right = (self.axes, self.axes) if isinstance(self.axes, int) else self.axes
         a, b = n.moveaxis(a, left, -1), n.moveaxis(b, right, 1)
@@ -256,6 +258,14 @@ class Attention(Layer):
     def __init__(self, use_scale: bool = False, dropout: Share = 0.0, **options: Any) -> None:
         super().__init__(**options)
         self.use_scale, self.dropout = use_scale, dropout
+
+    def ensure_built(self, values: tuple[Any, ...]) -> None:
+        """The weights; ArityError for anything but a list of two or three."""
+        given = values[0] if values else None
+        if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+            need = "[query, value] or [query, value, key]"
+            raise ArityError(type(self).__name__, got="another input", need=need)
+        super().ensure_built(values)
 
     def make_weights(self, input_shape: Any) -> None:
         if self.use_scale:

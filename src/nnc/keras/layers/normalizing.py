@@ -7,7 +7,7 @@ from typing import Any
 
 from nnc import numerics as n
 from nnc.arguments import Positive, Probability, checked
-from nnc.errors import ArgumentError
+from nnc.errors import ArgumentError, ShapeError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.layers.core import as_float
 from nnc.keras.named import refused
@@ -95,6 +95,9 @@ class LayerNormalization(Layer):
         self.starts = gamma_initializer, beta_initializer
 
     def make_weights(self, input_shape: Any) -> None:
+        if any(not -len(input_shape) <= axis < len(input_shape) for axis in self.axes):
+            got, need = f"axis={self.axes} of {len(input_shape)} dimensions", "axes that are there"
+            raise ArgumentError("LayerNormalization", got=got, need=need)
         shape = tuple(input_shape[axis] for axis in self.axes)
         if self.scale:
             self.gamma = self.add_weight(shape, self.starts[0], name="gamma")
@@ -128,6 +131,8 @@ class GroupNormalization(Layer):
         self.groups, self.epsilon, self.center, self.scale = groups, epsilon, center, scale
 
     def make_weights(self, input_shape: Any) -> None:
+        if len(input_shape) < 2:
+            raise ShapeError("GroupNormalization", got=f"{input_shape}", need="[batch, …, channels]")
         channels = input_shape[-1]
         self.parts = channels if self.groups == -1 else self.groups
         if channels % self.parts:

@@ -57,7 +57,7 @@ class _Pooling(Layer):
 class MaxPooling1D(_Pooling):
     """The largest of `pool_size` steps."""
 
-    rank, pool = 1, staticmethod(max_pool)
+    rank, dimensions, pool = 1, 3, staticmethod(max_pool)
 
 
 @checked
@@ -69,35 +69,35 @@ class MaxPooling2D(_Pooling):
     (2, 4, 4, 3)
     """
 
-    rank, pool = 2, staticmethod(max_pool)
+    rank, dimensions, pool = 2, 4, staticmethod(max_pool)
 
 
 @checked
 class MaxPooling3D(_Pooling):
     """The largest element of each window over depth, height and width."""
 
-    rank, pool = 3, staticmethod(max_pool)
+    rank, dimensions, pool = 3, 5, staticmethod(max_pool)
 
 
 @checked
 class AveragePooling1D(_Pooling):
     """The mean of `pool_size` steps."""
 
-    rank, pool = 1, staticmethod(average_pool)
+    rank, dimensions, pool = 1, 3, staticmethod(average_pool)
 
 
 @checked
 class AveragePooling2D(_Pooling):
     """The mean of each window; a border does not count."""
 
-    rank, pool = 2, staticmethod(average_pool)
+    rank, dimensions, pool = 2, 4, staticmethod(average_pool)
 
 
 @checked
 class AveragePooling3D(_Pooling):
     """The mean of each window over depth, height and width."""
 
-    rank, pool = 3, staticmethod(average_pool)
+    rank, dimensions, pool = 3, 5, staticmethod(average_pool)
 
 
 class _GlobalPooling(Layer):
@@ -118,7 +118,7 @@ class _GlobalPooling(Layer):
 class GlobalAveragePooling1D(_GlobalPooling):
     """The mean over all steps, over those that are real where there is a mask."""
 
-    rank = 1
+    rank, dimensions = 1, 3
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
         x = as_float(inputs)
@@ -132,7 +132,7 @@ class GlobalAveragePooling1D(_GlobalPooling):
 class GlobalAveragePooling2D(_GlobalPooling):
     """The mean over height and width."""
 
-    rank = 2
+    rank, dimensions = 2, 4
 
     def call(self, inputs: Any) -> Any:
         return n.mean(as_float(inputs), axis=self.axes, keepdims=self.keepdims)
@@ -142,7 +142,7 @@ class GlobalAveragePooling2D(_GlobalPooling):
 class GlobalMaxPooling1D(_GlobalPooling):
     """The largest element over all steps."""
 
-    rank = 1
+    rank, dimensions = 1, 3
 
     def call(self, inputs: Any) -> Any:
         return n.max(inputs, axis=self.axes, keepdims=self.keepdims)
@@ -152,7 +152,7 @@ class GlobalMaxPooling1D(_GlobalPooling):
 class GlobalMaxPooling2D(GlobalMaxPooling1D):
     """The largest element over height and width."""
 
-    rank = 2
+    rank, dimensions = 2, 4
 
 
 def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], ...]:
@@ -183,14 +183,14 @@ class _ZeroPadding(Layer):
 class ZeroPadding1D(_ZeroPadding):
     """Zeros before and behind the steps."""
 
-    rank = 1
+    rank, dimensions = 1, 3
 
 
 @checked
 class ZeroPadding2D(_ZeroPadding):
     """Zeros around images: a number, (height, width), or ((top, bottom), (left, right))."""
 
-    rank = 2
+    rank, dimensions = 2, 4
 
 
 class _Cropping(Layer):
@@ -210,19 +210,21 @@ class _Cropping(Layer):
 class Cropping1D(_Cropping):
     """Steps without the first and last ones."""
 
-    rank = 1
+    rank, dimensions = 1, 3
 
 
 @checked
 class Cropping2D(_Cropping):
     """Images without their borders."""
 
-    rank = 2
+    rank, dimensions = 2, 4
 
 
 @checked
 class UpSampling1D(Layer):
     """Each step `size` times."""
+
+    dimensions = 3
 
     def __init__(self, size: Count = 2, **options: Any) -> None:
         super().__init__(**options)
@@ -235,6 +237,8 @@ class UpSampling1D(Layer):
 @checked
 class UpSampling2D(Layer):
     """`size` times the height and width, by "nearest" or "bilinear" interpolation."""
+
+    dimensions = 4
 
     def __init__(
         self, size: Sizes = 2, data_format: str | None = None, interpolation: str = "nearest", **options: Any
