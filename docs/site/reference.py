@@ -55,12 +55,14 @@ def entries() -> Mapping[str, str]:
     """The anchor of each entry, by what code calls it: in full, from `nnc` on, and a type that is the only one so."""
     found: dict[str, str] = {}
     modules = {name: import_module(name) for name in PACKAGES}
-    short = Counter(member for module in modules.values() for member in public_names(module))
+    # A name by itself is ours: that of another library is called in full.
+    ours = {name: module for name, module in modules.items() if not name.startswith("nnc.keras")}
+    short = Counter(member for module in ours.values() for member in public_names(module))
     for name, module in modules.items():
         for member in public_names(module):
             full = f"{name}.{member}"
             found[full] = found[full.removeprefix("nnc.")] = _anchor(full)
-            if short[member] == 1 and member[0].isupper() and len(member) > 1:
+            if name in ours and short[member] == 1 and member[0].isupper() and len(member) > 1:
                 found[member] = found[full]
     return found
 
