@@ -164,3 +164,28 @@ def test_norms_along_axes() -> None:
     assert x.norm(-math.inf, dim=0).tolist() == [0.0, 0.0]
     assert x.norm(0, dim=0).tolist() == [1.0, 1.0]
     assert x.norm(3).item() == pytest.approx((27 + 64) ** (1 / 3))
+    assert nnc.tensor([3.0 + 4.0j]).norm().item() == 5.0
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, math.inf])
+def test_norms_of_zeros_have_gradients_of_zeros(order: float) -> None:
+    for norm in (lambda x: x.norm(order), lambda x: nnc.linalg.norm(x, order)):
+        zeros = nnc.zeros(3, requires_grad=True)
+        norm(zeros).backward()
+        assert zeros.grad is not None
+        assert zeros.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_gradcheck_compares_slopes_and_differences() -> None:
+    x, w = (nnc.variable(np.random.default_rng(seed).standard_normal((2, 2))) for seed in (0, 1))
+    assert autograd.gradcheck(lambda x, w: (x @ w, nnc.sin(x)), (x, w))
+    assert autograd.gradcheck(Cube.apply, (x, 1.0)) is True
+
+    class Wrong(Cube):
+        @staticmethod
+        def backward(ctx: Any, grad_output: Any) -> Any:
+            return grad_output, None, None
+
+    with pytest.raises(UsageError, match="gradient by input 0 that is up to"):
+        autograd.gradcheck(Wrong.apply, (x, 1.0))
+    assert not autograd.gradcheck(Wrong.apply, (x, 1.0), raise_exception=False)

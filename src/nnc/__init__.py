@@ -108,7 +108,7 @@ __version__ = "0.2.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (
-    "Array", "Generator", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "Array", "Generator", "Size", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
     "angle", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
@@ -120,9 +120,10 @@ _NUMERICS = (
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",
     "diag_indices", "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "double",
-    "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc",
+    "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "erfinv",
     "euler_gamma", "eval", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix",
-    "flatnonzero", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "flatnonzero", "flatten", "flatten_util", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64",
+    "float_power",
     "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge",
     "gelu", "geomspace", "gradient", "greater", "greater_equal", "gt", "half", "hamming", "hanning", "heaviside",
     "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf",
@@ -213,6 +214,9 @@ if "_UnknownModules" not in [getattr(finder, "__name__", "") for finder in sys.m
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
     def __getattr__(name: str) -> object:
+        if name == "backends":
+            # No part of the front door: programs for PyTorch ask there what this machine has.
+            return import_module("nnc.backends")
         if name not in _LAYERS and name not in _HOMES:
             raise _unknown(name)
         home = import_module("nnc.faces").imported(_HOMES.get(name, f"nnc.{name}"))

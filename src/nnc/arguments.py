@@ -29,7 +29,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from nnc.classes import dataclass
 from nnc.errors import ArgumentError
-from nnc.vocabulary.words import translated, unknown_argument
+from nnc.vocabulary.words import MEANT, translated, unknown_argument
 
 D = TypeVar("D", bound=Callable[..., Any])
 Test = Callable[[Any], bool]
@@ -233,7 +233,8 @@ def _before(function: Callable[..., Any], rules: Callable[[], Rules], subject: s
             known.append(rules())
         if kwargs and known[0].others is None:
             # Another project's word for an argument, such as `lr`.
-            kwargs = translated(kwargs, known[0].named) or kwargs
+            ours = translated(kwargs, known[0].named, subject)
+            kwargs = kwargs if ours is None else ours
         broken = known[0].broken(args, kwargs)
         if broken is not None:
             raise _fault(subject, *broken)
@@ -262,7 +263,7 @@ def _after(function: Callable[..., Any], rules: Callable[[], Rules], subject: st
 
 def _check_known(subject: str, rules: Rules, kwargs: Mapping[str, object]) -> None:
     """ArgumentError for an argument that there is not, with our form for it."""
-    if rules.others is not None or translated(kwargs, rules.named) is not None:
+    if rules.others is not None or translated(kwargs, rules.named, subject) is not None:
         # Doors further out may take another project's word for ours.
         return
     fault = unknown_argument(subject, kwargs, rules.named)
@@ -285,7 +286,8 @@ def explanation(error: Exception, function: Callable[..., Any], subject: str, ar
 
 def _fault(subject: str, name: str, rule: Rule, value: object) -> ArgumentError:
     """An argument that breaks its rule, as an error."""
-    return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=_fix(rule, value), origin=_origin())
+    fix = MEANT.get(f"{subject}.{name}") or _fix(rule, value)
+    return ArgumentError(subject, got=f"{name}={shown(value)}", need=rule.need, fix=fix, origin=_origin())
 
 
 def shown(value: object) -> str:

@@ -14,12 +14,16 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.eager import enable_grad as enable_grad
 from nnc.dynamic.eager import inference_mode as inference_mode
 from nnc.dynamic.eager import no_grad as no_grad
 from nnc.dynamic.eager import set_grad_enabled as set_grad_enabled
+from nnc.dynamic.eager import tensor
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
@@ -31,7 +35,8 @@ from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.ops.movement.fill import fill_like
 
 __all__ = [
-    "GradientContext", "Function", "custom_vjp", "enable_grad", "grad", "inference_mode", "no_grad", "set_grad_enabled"
+    "GradientContext", "Function", "custom_vjp", "enable_grad", "grad", "gradcheck", "inference_mode", "no_grad",
+    "set_grad_enabled",
 ]  # fmt: skip
 
 Values = Sequence[Variable]
@@ -68,6 +73,56 @@ def grad(
     with graph.recorded():
         products = [_product(output, seed) for output, seed in zip(ys, seeds, strict=True)]
     return graph.backward(products, xs, create_graph=create_graph, constant=not create_graph)
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Tree,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Whether gradients of a function are its slopes by central differences, (f(x + eps) - f(x - eps)) / (2 eps).
+
+    Of the inputs that are variables, in f64 for differences this small. Where they are not, UsageError names the input,
+    or False is given without `raise_exception`.
+
+    >>> nnc.autograd.gradcheck(nnc.sin, nnc.variable(np.float64([0.0, 1.0])))
+    True
+    """
+    xs = _sequence(inputs)
+    for place, x in enumerate(xs):
+        if not isinstance(x, Variable) or not x.requires_grad:
+            continue
+        weights = [np.random.default_rng(0).uniform(0.5, 1.5, y.shape) for y in _sequence(func(*xs))]
+        slope = grad(_weighted(func(*xs), weights), x)[0].numpy()
+        steps = np.zeros_like(slope)
+        for index in np.ndindex(x.shape):
+            ahead, behind = (
+                _weighted(func(*xs[:place], _moved(x, index, move), *xs[place + 1 :]), weights).item()
+                for move in (eps, -eps)
+            )
+            steps[index] = (ahead - behind) / (2 * eps)
+        if not np.allclose(slope, steps, rtol=rtol, atol=atol):
+            if not raise_exception:
+                return False
+            got = f"a gradient by input {place} that is up to {np.abs(slope - steps).max():.1e} off"
+            raise UsageError("gradcheck", got=got, need="the slope of its values", origin=caller_origin())
+    return True
+
+
+def _weighted(values: Tree, weights: Sequence[NDArray[np.float64]]) -> Variable:
+    """The sum of all elements of all values, each times its weight."""
+    products = [(value * weight).sum() for value, weight in zip(_sequence(values), weights, strict=True)]
+    return cast("Variable", sum(products[1:], products[0]))
+
+
+def _moved(x: Variable, index: tuple[int, ...], move: float) -> Variable:
+    """x with another element there."""
+    values = np.array(x.numpy())
+    values[index] += move
+    return tensor(values)
 
 
 def _sequence(value: Tree) -> list[Any]:
@@ -159,7 +214,11 @@ class Function:
 
         def backward(context: GradientContext, seeds: Sequence[Any]) -> Sequence[Any]:
             slopes = cls.backward(context, *seeds)
-            return slopes if isinstance(slopes, tuple | list) else (slopes,)
+            given = list(slopes) if isinstance(slopes, tuple | list) else [slopes]
+            # None for arguments that were left out, as PyTorch has it.
+            while len(given) > len(args) and given[-1] is None:
+                given.pop()
+            return given
 
         return _with_gradient(f"{cls.__name__}.apply", args, forward, backward)
 

@@ -11,6 +11,7 @@ import nnc
 from nnc import nn
 from nnc.errors import ArgumentError
 from nnc.nn import optim
+from nnc.nn.optim import StepOptimizer
 
 X = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
 Y = X[:, :2] * 2.0 - 1.0
@@ -186,3 +187,28 @@ def test_a_compiled_function_updates_several_times() -> None:
     eager, compiled = trained(compiled=False), trained(compiled=True)
     for path, value in eager.items():
         np.testing.assert_allclose(compiled[path], value, rtol=1e-4, atol=1e-5, err_msg=path)
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (lambda w: optim.Adagrad([w], lr=0.1), -0.1),
+        (lambda w: optim.Adamax([w], lr=0.1), -0.1),
+        (lambda w: optim.Lion([w], lr=0.1), -0.1),
+        (lambda w: optim.Adadelta([w], lr=1.0), -((1e-6 / (0.1 * 4.0 + 1e-6)) ** 0.5) * 2.0),
+    ],
+)
+def test_first_steps_of_further_optimizers(made: Callable[[nnc.Variable], StepOptimizer], expected: float) -> None:
+    w = nnc.variable([1.0])
+    optimizer = made(w)
+    (2.0 * w).sum().backward()
+    optimizer.step()
+    assert w.item() - 1.0 == pytest.approx(expected, rel=1e-3)
+
+
+def test_adafactor_goes_down() -> None:
+    w = nnc.variable(np.ones((3, 2), np.float32))
+    optimizer = optim.Adafactor([w], lr=0.1)
+    (w * w).sum().backward()
+    optimizer.step()
+    assert (w < 1.0).all()

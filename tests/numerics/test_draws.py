@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import ArgumentError
+from nnc.errors import ArgumentError, AttributeValueError
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,21 @@ def test_a_key_may_stand_first_and_gives_the_same_draw(name: str, arguments: tup
 def test_shapes_that_are_none_are_refused() -> None:
     with pytest.raises(ArgumentError, match="shape: got an object; need a size"):
         nnc.random.choice(10, object())  # type: ignore[arg-type]  # what is tested
+
+
+def test_truncated_normal_numbers_stay_within_their_bounds() -> None:
+    key = nnc.random.key(0)
+    x = nnc.random.truncated_normal(key, -1.0, 2.0, (20_000,))
+    assert nnc.equal(x, nnc.random.truncated_normal(-1.0, 2.0, (20_000,), key=key))
+    assert x.min().item() >= -1.0
+    assert x.max().item() <= 2.0
+    # Of a standard normal within [-1, 2]: (φ(-1) - φ(2)) / (Φ(2) - Φ(-1)).
+    assert abs(x.mean().item() - 0.2296) < 0.02
+    assert nnc.random.truncated_normal(nnc.zeros(3), 1.0).shape == (3,)
+    with pytest.raises(AttributeValueError, match="lower < upper"):
+        nnc.random.truncated_normal(1.0, 1.0)
+
+
+def test_draws_are_made_on_the_device_that_is_named() -> None:
+    assert nnc.randn(2, device="cpu").shape == nnc.rand(2, device="cpu").shape == (2,)
+    assert nnc.randint(0, 3, (2,), device="cpu").device == nnc.device("cpu")

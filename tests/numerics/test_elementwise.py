@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from tests.numerics.agreement import Call, agree, agree_compiled, slopes_agree
 
 import nnc
 from nnc.core.values.dtype import BOOL, F32, F64, I64
-from nnc.errors import ArgumentError, DTypeError
+from nnc.errors import ArgumentError, DTypeError, UsageError
 
 RANDOM = np.random.default_rng(1)
 X, Y = RANDOM.uniform(0.1, 0.9, (2, 3, 4))
@@ -127,3 +130,29 @@ def test_what_torch_and_mlx_add() -> None:
     assert nnc.relu([-1.0, 2.0]).tolist() == [0.0, 2.0]
     np.testing.assert_allclose(nnc.erf(X) + nnc.erfc(X), 1.0)
     assert nnc.grad(lambda x: nnc.stop_gradient(x) * x)(3.0).item() == 3.0
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 2e-6), (np.float64, 1e-12)])
+def test_the_inverse_error_function(dtype: type, tolerance: float) -> None:
+    y = np.array([0.0, 1e-8, 0.1, -0.3, 0.5, 0.9, -0.99, 0.9999, 0.999999], dtype)
+    expected = [NormalDist().inv_cdf((float(each) + 1) / 2) / math.sqrt(2) for each in y]
+    expected[1] = 1e-8 * math.sqrt(math.pi) / 2
+    result = nnc.erfinv(y)
+    assert result.dtype == nnc.as_tensor(y).dtype
+    np.testing.assert_allclose(result.numpy(), expected, rtol=max(tolerance, 1e-9 if dtype is np.float64 else 0))
+    assert nnc.erfinv([1.0, -1.0]).tolist() == [math.inf, -math.inf]
+    assert nnc.isnan(nnc.erfinv(1.5)).item()
+
+
+def test_equal_is_one_truth_value_where_one_is_asked_for() -> None:
+    x = nnc.ones((2, 3))
+    assert nnc.equal(x, nnc.ones((2, 3)))
+    assert not nnc.equal(x, nnc.zeros((2, 3)))
+    assert not nnc.equal(x, nnc.ones(3))
+    assert nnc.equal(x, 1.0).shape == (2, 3)
+    assert x.equal(nnc.ones((2, 3))) is True
+    assert x.equal([[1.0]]) is False
+    with pytest.raises(UsageError, match="one element"):
+        bool(x == x)
+    with pytest.raises(UsageError, match="need an array"):
+        x.equal(nnc)

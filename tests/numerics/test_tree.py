@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nnc.flatten_util import ravel_pytree
 
 import nnc
-from nnc.errors import ArgumentError
+from nnc.errors import ArgumentError, ShapeError
 
 PARAMETERS = {"weight": np.ones((2, 3)), "layers": [np.zeros(2), (np.ones(1), 3.0)]}
 
@@ -50,3 +51,18 @@ def test_what_is_no_function_or_structure_is_refused() -> None:
         nnc.tree.map(object(), [1])  # type: ignore[arg-type]  # what is tested
     with pytest.raises(ArgumentError, match="unflatten: got shape=3; need a Structure"):
         nnc.tree.unflatten(3, [1])  # type: ignore[arg-type]  # what is tested
+
+
+def test_trees_are_one_vector_and_back() -> None:
+    tree = {"w": nnc.ones((2, 3)), "b": [nnc.array([1, 2]), nnc.array(5.0)]}
+    vector, restored = ravel_pytree(tree)
+    assert vector.tolist() == [1.0] * 6 + [1.0, 2.0, 5.0]
+    again = restored(vector * 2)
+    assert again["w"].shape == (2, 3)
+    assert again["b"][0].dtype is nnc.i64
+    assert again["b"][1].item() == 10.0
+    assert ravel_pytree([])[0].shape == (0,)
+    slope = nnc.grad(lambda row: (restored(row)["w"] * 3.0).sum())(vector)
+    assert slope.tolist() == [3.0] * 6 + [0.0] * 3
+    with pytest.raises(ShapeError, match="9 elements in a row"):
+        restored(nnc.ones(8))

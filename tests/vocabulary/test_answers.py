@@ -17,7 +17,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, UnknownNameError, UsageError
 from nnc.symbolic.ir import SymbolicGraph
-from nnc.vocabulary.names import ARRAY, MODULE, ONNX, SYMBOL
+from nnc.vocabulary.names import ARRAY, KIND, MODULE, ONNX, SYMBOL
 from nnc.vocabulary.network_names import LAYER, LAYERS, MODEL, OPTIMIZER
 
 OWNERS: dict[str, Any] = {
@@ -26,6 +26,7 @@ OWNERS: dict[str, Any] = {
     "nnc": nnc,
     "nn": nn,
     "onnx": nnc.onnx,
+    "nnc.cuda": nnc.cuda,
     "model": nn.Model(nn.Dense(2), (3,)),
     "layer": nn.Convolution(2),
     "optimizer": nn.Adam(),
@@ -36,6 +37,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "nnc": MODULE,
     "nn": LAYERS,
     "onnx": ONNX,
+    "nnc.cuda": KIND,
     "model": MODEL,
     "layer": LAYER,
     "optimizer": OPTIMIZER,

@@ -37,3 +37,9 @@ def test_parameters_are_read_of_plain_functions() -> None:
 
     assert parameters_of(function) == ("b", "c")
     assert parameters_of(len) == ()
+
+
+def test_idle_words_are_left_out() -> None:
+    assert translated({"static_argnums": 1, "dim": 2}, ("axis",), "compile") == {"axis": 2}
+    assert translated({"static_argnums": 1}, ("axis",), "other") is None
+    assert translated({"inplace": True}, ("inplace",), "relu") is None

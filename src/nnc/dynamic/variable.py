@@ -88,10 +88,12 @@ class Variable(ArrayOperand):
     A leaf or a constant is copied and pickled as one; what is unpickled is of the default graph.
     """
 
-    __slots__ = ("__weakref__", "_grad", "_of", "graph", "place", "root", "tensor")
+    __slots__ = ("__weakref__", "_grad", "_of", "_same_shapes", "graph", "place", "root", "tensor")
     _grad: ArrayOperand | None
     # The leaf that `detach` and `data` gave this for: it holds what this is given. None for what was computed.
     _of: Variable | None
+    # Of what `nnc.equal` gave, which PyTorch's programs take for one truth value: whether shapes were the same.
+    _same_shapes: bool
 
     @frequent
     def __init__(self, graph: Recorder, tensor: Tensor, place: Place | None, root: Tensor | None = None) -> None:
@@ -347,8 +349,13 @@ class Variable(ArrayOperand):
     def __reduce__(self) -> Reduced:
         return self.graph.reduced(self)
 
+    def is_true_where_all_are(self, same_shapes: bool) -> None:
+        """As a truth value this is whether all elements are true, and the shapes that were compared the same."""
+        self._same_shapes = same_shapes
+
     def __bool__(self) -> bool:
-        return bool(self.item())
+        same = getattr(self, "_same_shapes", None)
+        return bool(self.item() if same is None else same and self.tensor.to(CPU).numpy().all())
 
     def __float__(self) -> float:
         return float(self.item())

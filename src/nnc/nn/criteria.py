@@ -295,8 +295,10 @@ class TripletMarginLoss(_Criterion):
     0.5
     """
 
-    def __init__(self, margin: Positive = 1.0, reduction: Reduction = "mean") -> None:
-        super().__init__(margin=margin, reduction=reduction)
+    def __init__(
+        self, margin: Positive = 1.0, p: Positive = 2.0, eps: Positive = 1e-6, reduction: Reduction = "mean"
+    ) -> None:
+        super().__init__(margin=margin, p=p, eps=eps, reduction=reduction)
 
     def forward(self, anchor: ArrayOperand, positive: ArrayOperand, negative: ArrayOperand) -> ArrayOperand:
         """The loss."""

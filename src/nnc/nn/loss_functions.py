@@ -198,8 +198,14 @@ def cosine_embedding_loss(
 
 @checked
 def triplet_margin_loss(
-    anchor: Values, positive: Values, negative: Values, margin: Positive = 1.0, reduction: Reduction = "mean"
+    anchor: Values,
+    positive: Values,
+    negative: Values,
+    margin: Positive = 1.0,
+    p: Positive = 2.0,
+    eps: Positive = 1e-6,
+    reduction: Reduction = "mean",
 ) -> ArrayOperand:
-    """max(|a - p| - |a - n| + margin, 0)"""
-    near, far = pairwise_distance(anchor, positive), pairwise_distance(anchor, negative)
+    """max(|a - p| - |a - n| + margin, 0), of `pairwise_distance`s"""
+    near, far = (pairwise_distance(anchor, other, p, eps) for other in (positive, negative))
     return _reduced(n.relu(near - far + margin), reduction)

@@ -23,7 +23,10 @@ from nnc.nn.optimization.transformations import *
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
-__all__ = ["SGD", "Adam", "AdamW", "RMSprop", "StepOptimizer", "lr_scheduler", *transformations.__all__]
+__all__ = [
+    "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "RMSprop", "StepOptimizer",
+    "lr_scheduler", *transformations.__all__,
+]  # fmt: skip
 
 
 @checked
@@ -90,6 +93,62 @@ def RMSprop(  # noqa: N802  # as PyTorch calls it
 ) -> StepOptimizer:
     """v' = α v + (1 - α) g²;  m' = momentum · m + g / (√v' + ε);  w' = w - lr · m'."""
     return StepOptimizer(params, optimizers.RMSProp(lr, alpha, momentum, eps, weight_decay))
+
+
+@checked
+def Adagrad(  # noqa: N802  # as PyTorch calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 0.01,
+    eps: Positive = 1e-10,
+    weight_decay: Rate = 0.0,
+) -> StepOptimizer:
+    """v' = v + g²;  w' = w - lr · g / (√v' + ε), with decay added to the gradient."""
+    return StepOptimizer(params, optimizers.Adagrad(epsilon=eps, decay=weight_decay, rate=lr))
+
+
+@checked
+def Adadelta(  # noqa: N802  # as PyTorch calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 1.0,
+    rho: Share = 0.9,
+    eps: Positive = 1e-6,
+    weight_decay: Rate = 0.0,
+) -> StepOptimizer:
+    """v' = ρ v + (1 - ρ) g²;  d = g · √(u + ε) / √(v' + ε);  u' = ρ u + (1 - ρ) d²;  w' = w - lr · d."""
+    return StepOptimizer(params, optimizers.Adadelta(rho=rho, epsilon=eps, decay=weight_decay, rate=lr))
+
+
+@checked
+def Adamax(  # noqa: N802  # as PyTorch calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 2e-3,
+    betas: tuple[Share, Share] = (0.9, 0.999),
+    eps: Positive = 1e-8,
+    weight_decay: Rate = 0.0,
+) -> StepOptimizer:
+    """w' = w - lr · m̂ / u, of u' = max(β₂ u, |g| + ε)."""
+    return StepOptimizer(params, optimizers.Adamax(lr, *betas, eps, weight_decay))
+
+
+@checked
+def Lion(  # noqa: N802  # as MLX calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 1e-4,
+    betas: tuple[Share, Share] = (0.9, 0.99),
+    weight_decay: Rate = 0.0,
+) -> StepOptimizer:
+    """w' = w - lr · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g."""
+    return StepOptimizer(params, optimizers.Lion(lr, *betas, weight_decay))
+
+
+@checked
+def Adafactor(  # noqa: N802  # as PyTorch calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 0.01,
+    weight_decay: Rate = 0.0,
+) -> StepOptimizer:
+    """Adam whose second moments of matrices are kept by rows and columns: `nn.Adafactor`."""
+    return StepOptimizer(params, optimizers.Adafactor(decay=weight_decay, rate=lr))
 
 
 if not TYPE_CHECKING:

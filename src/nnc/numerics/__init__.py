@@ -9,6 +9,7 @@ the letter. Here arguments may be lists, numbers and arrays of NumPy, axes stand
 that mean two things mean what NumPy, JAX and MLX say. `docs/names.md` lists what is left out, and why.
 """
 
+import builtins
 import sys
 
 from nnc.arguments import explain_functions, explained
@@ -37,7 +38,7 @@ from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.transforms.randomness import seed
-from nnc.numerics import fft, linalg, random, tree, tree_util
+from nnc.numerics import fft, flatten_util, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
 from nnc.numerics.creation import *
 from nnc.numerics.cumulative import *
@@ -52,16 +53,18 @@ from nnc.numerics.shapes import *
 
 Array = ArrayOperand
 ndarray = ArrayOperand
+# Shapes are Python's tuples.
+Size = tuple[builtins.int, ...]
 manual_seed = seed
 
 # Errors name the line that called from outside.
-for _module in (fft, linalg, random, sys.modules[__name__]):
+for _module in (fft, flatten_util, linalg, random, sys.modules[__name__]):
     explain_functions(_module, lambda function: located(explained(function)))
 
 randperm = random.permutation
 
 __all__ = [
-    "Array", "Generator", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "Array", "Generator", "Size", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
     "angle", "any",
     "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
@@ -73,9 +76,10 @@ __all__ = [
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",
     "diag_indices", "diagflat", "diagonal", "diff", "digitize", "div", "divide", "divmod", "dot", "double",
-    "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc",
+    "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "erfinv",
     "euler_gamma", "eval", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "finfo", "fix",
-    "flatnonzero", "flatten", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "flatnonzero", "flatten", "flatten_util", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64",
+    "float_power",
     "floor", "floor_divide", "fmax", "fmin", "fmod", "from_dlpack", "from_numpy", "full", "full_like", "ge",
     "gelu", "geomspace", "gradient", "greater", "greater_equal", "gt", "half", "hamming", "hanning", "heaviside",
     "histogram", "histogram_bin_edges", "hsplit", "hstack", "hypot", "identity", "iinfo", "imag", "indices", "inf",

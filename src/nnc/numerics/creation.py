@@ -121,20 +121,28 @@ def copy(x: AnyArray) -> Array:
 
 
 def zeros(
-    *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
+    *sizes: Sizes | AnyDType,
+    shape: Sizes | None = None,
+    dtype: AnyDType | None = None,
+    device: AnyDevice = None,
+    requires_grad: bool = False,
 ) -> Array:
-    """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`.
+    """An array of zeros: `zeros((2, 3))`, `zeros(2, 3)`, `zeros(3, "i32")`, `zeros(shape=(2, 3))`.
 
     >>> nnc.zeros((2, 2))
     Variable(f32[2, 2], constant)
     [[0. 0.]
      [0. 0.]]
     """
-    return asked(_filled(shape, dtype, 0, device), requires_grad)
+    return asked(_filled(sizes if shape is None else (shape, *sizes), dtype, 0, device), requires_grad)
 
 
 def ones(
-    *shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None, requires_grad: bool = False
+    *sizes: Sizes | AnyDType,
+    shape: Sizes | None = None,
+    dtype: AnyDType | None = None,
+    device: AnyDevice = None,
+    requires_grad: bool = False,
 ) -> Array:
     """An array of ones, given as to `zeros`.
 
@@ -142,7 +150,7 @@ def ones(
     Variable(i32[3], constant)
     [1 1 1]
     """
-    return asked(_filled(shape, dtype, 1, device), requires_grad)
+    return asked(_filled(sizes if shape is None else (shape, *sizes), dtype, 1, device), requires_grad)
 
 
 def empty(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDevice = None) -> Array:

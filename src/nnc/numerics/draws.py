@@ -19,6 +19,7 @@ import numpy as np
 
 from nnc import ops
 from nnc.arguments import Count, checked
+from nnc.array_api.creation import chosen_device
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F32, F64, I64, AnyDType, dtype_of
 from nnc.core.values.spec import TensorSpec
@@ -29,7 +30,7 @@ from nnc.dynamic.transforms.randomness import SEEDS, dropout, seed
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from nnc.numerics.comparison import finfo
-from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, asked, pair, place_of, sizes_of
+from nnc.numerics.conversion import AnyArray, AnyDevice, Array, Sizes, as_array, asked, pair, place_of, sizes_of
 
 __all__ = [
     "PRNGKey", "bernoulli", "categorical", "choice", "dropout", "exponential", "fold_in", "gumbel", "key", "laplace",
@@ -203,22 +204,36 @@ def standard_normal(shape: Sizes = ()) -> Array:
     return normal(shape)
 
 
-def rand(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
+def rand(
+    *shape: Sizes,
+    dtype: AnyDType = F32,
+    device: AnyDevice = None,
+    key: Array | None = None,
+    requires_grad: bool = False,
+) -> Array:
     """Numbers in [0, 1): `rand(2, 3)`.
 
     >>> nnc.rand(2, 3).shape
     (2, 3)
     """
-    return asked(uniform(_together(shape), dtype=dtype, key=key), requires_grad)
+    with chosen_device(device):
+        return asked(uniform(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
-def randn(*shape: Sizes, dtype: AnyDType = F32, key: Array | None = None, requires_grad: bool = False) -> Array:
+def randn(
+    *shape: Sizes,
+    dtype: AnyDType = F32,
+    device: AnyDevice = None,
+    key: Array | None = None,
+    requires_grad: bool = False,
+) -> Array:
     """Normally distributed numbers: `randn(2, 3)`.
 
     >>> nnc.randn(2, 3).shape
     (2, 3)
     """
-    return asked(normal(_together(shape), dtype=dtype, key=key), requires_grad)
+    with chosen_device(device):
+        return asked(normal(_together(shape), dtype=dtype, key=key), requires_grad)
 
 
 def _together(shape: tuple[Sizes, ...]) -> Sizes:
@@ -250,6 +265,7 @@ def randint(
     high: int | None = None,
     shape: Sizes = (),
     dtype: AnyDType = I64,
+    device: AnyDevice = None,
     key: Array | None = None,
 ) -> Array:
     """Integers of [low, high): `randint(0, 10, (2, 3))`, `randint(10, (3,))`, `randint(key, (2, 3), 0, 10)`.
@@ -270,7 +286,8 @@ def randint(
     bound, start = (low, 0) if high is None else (high, low)
     if not (isinstance(bound, int | np.integer) and isinstance(start, int | np.integer) and start < bound):
         raise AttributeValueError("randint", got="bounds without room", need="integers low < high")
-    words = uniform(shape, 0.0, float(bound - start), F64, key=key)
+    with chosen_device(device):
+        words = uniform(shape, 0.0, float(bound - start), F64, key=key)
     return ops.cast(ops.cast(ops.floor(words), I64) + int(start), dtype_of(dtype))
 
 

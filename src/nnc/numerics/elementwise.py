@@ -6,14 +6,15 @@ Integers and truth values are f32 where the result is continuous, and meet as `n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnc import ops
 from nnc.array_api import elementwise as standard
 from nnc.array_api.data_types import finfo
-from nnc.core.values.dtype import BOOL
+from nnc.core.values.dtype import BOOL, F64
 from nnc.dynamic.arrays.promotion import continuous
+from nnc.dynamic.variable import Variable
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair
 from nnc.numerics.examples import example_of
 
@@ -22,7 +23,7 @@ __all__ = [
     "arctan2", "arctanh", "around", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "cbrt", "ceil",
     "clamp", "clip", "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees", "div", "divide",
-    "divmod", "eq", "equal", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor",
+    "divmod", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor",
     "floor_divide", "fmax", "fmin", "fmod", "ge", "gelu", "greater", "greater_equal", "gt", "heaviside", "hypot",
     "imag", "invert", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "isreal", "ldexp", "le", "left_shift",
     "lerp", "less", "less_equal", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and",
@@ -131,9 +132,7 @@ signbit, square, trunc = map(_unary, (standard.signbit, standard.square, standar
 add, subtract, multiply, pow = map(_binary, (standard.add, standard.subtract, standard.multiply, standard.pow))
 bitwise_and, bitwise_or, bitwise_xor = map(_binary, (standard.bitwise_and, standard.bitwise_or, standard.bitwise_xor))
 bitwise_left_shift, bitwise_right_shift = map(_binary, (standard.bitwise_left_shift, standard.bitwise_right_shift))
-equal, not_equal, less, less_equal = map(
-    _binary, (standard.equal, standard.not_equal, standard.less, standard.less_equal)
-)
+not_equal, less, less_equal = map(_binary, (standard.not_equal, standard.less, standard.less_equal))
 greater, greater_equal = map(_binary, (standard.greater, standard.greater_equal))
 floor_divide, remainder = map(_binary, (standard.floor_divide, standard.remainder))
 divide, atan2, hypot = map(_continuous_pair, (standard.divide, standard.atan2, standard.hypot))
@@ -142,6 +141,22 @@ logical_and, logical_or, logical_xor = map(_truth, (standard.logical_and, standa
 logical_not = _unary(lambda x: ops.logical_not(ops.cast(x, BOOL)), "logical_not", "not x: whether x is 0")
 maximum = _binary(_ordered(standard.maximum, ops.logical_or), "maximum", standard.maximum.__doc__ or "")
 minimum = _binary(_ordered(standard.minimum, ops.logical_and), "minimum", standard.minimum.__doc__ or "")
+
+
+def equal(x1: AnyArray, x2: AnyArray, /) -> Array:
+    """x1 == x2 of each element; as a truth value, in `if` and `assert`, whether shapes and all elements are equal.
+
+    >>> nnc.equal([1, 2], 1)
+    Variable(bool[2], constant)
+    [ True False]
+    >>> bool(nnc.equal([1, 2], [1, 2]))
+    True
+    """
+    a, b = pair(x1, x2)
+    result: Array = standard.equal(a, b)
+    if isinstance(result, Variable):
+        result.is_true_where_all_are(a.shape == b.shape)
+    return result
 
 
 def imag(x: AnyArray, /) -> Array:
@@ -214,6 +229,43 @@ def _x_log_y(a: Array, b: Array) -> Array:
     return a * ops.log(ops.where(none, ops.scalar_like(b, 1.0), b))
 
 
+# Of w = -ln(1 - y²), from the highest power down: below 5 in w - 2.5, from 5 on in √w - 3 (Giles 2010).
+_NEAR = (
+    2.81022636e-8, 3.43273939e-7, -3.5233877e-6, -4.39150654e-6, 2.1858087e-4, -1.25372503e-3, -4.17768164e-3,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_FAR = (
+    -2.00214257e-4, 1.00950558e-4, 1.34934322e-3, -3.67342844e-3, 5.73950773e-3, -7.6224613e-3, 9.43887047e-3,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+
+
+def _polynomial(x: Array, factors: Sequence[float]) -> Array:
+    """Σ factors[-1 - k] · x^k"""
+    total = ops.fill_like(x, factors[0])
+    for factor in factors[1:]:
+        total = total * x + factor
+    return total
+
+
+def _inverse_error_function(y: Array) -> Array:
+    """x with erf(x) = y: Giles' polynomials, within 3e-7 of x; in f64 two of Newton's steps follow."""
+    size = ops.abs(y)
+    rest = ops.scalar_like(y, 1.0) - size
+    w = -(ops.log(rest) + ops.log1p(size))
+    edge = ops.scalar_like(w, 5.0)
+    low = _polynomial(w - 2.5, _NEAR)
+    high = _polynomial(ops.sqrt(ops.maximum(w, edge)) - 3.0, _FAR)
+    x = ops.where(ops.less(w, edge), low, high) * size
+    if y.dtype is F64:
+        for _ in range(2):
+            # Near 1 by what is missing there, which is exact.
+            ahead = ops.where(ops.less(size, ops.scalar_like(y, 0.5)), ops.erf(x) - size, rest - ops.erfc(x))
+            x = x - ahead * ops.exp(ops.square(x)) * (math.sqrt(math.pi) / 2)
+    x = ops.where(ops.equal(rest, ops.scalar_like(y, 0.0)), ops.fill_like(x, math.inf), x)
+    return ops.where(ops.less(y, ops.scalar_like(y, 0.0)), -x, x)
+
+
 def _infinite(sign: float) -> Rule:
     def call(x: Array) -> Array:
         whole: Array = ops.equal(x, ops.scalar_like(x, sign * math.inf)) if x.dtype.is_float else standard.isinf(x)
@@ -229,6 +281,7 @@ deg2rad = _continuous(lambda x: x * DEGREE, "deg2rad", "x · π / 180")
 rad2deg = _continuous(lambda x: x * (1.0 / DEGREE), "rad2deg", "x · 180 / π")
 sinc = _continuous(_sinc, "sinc", "sin(π x) / (π x), and 1 at 0")
 erf, erfc = _continuous(ops.erf), _continuous(ops.erfc)
+erfinv = _continuous(_inverse_error_function, "erfinv", "y with erf(y) = x; ±∞ at ±1, nan beyond")
 sigmoid, relu, gelu, softplus = (_continuous(value) for value in (ops.sigmoid, ops.relu, ops.gelu, ops.softplus))
 logit = _continuous(lambda x: ops.log(x) - ops.log1p(-x), "logit", "ln(x / (1 - x))")
 stop_gradient = _unary(ops.stop_gradient)

@@ -26,9 +26,11 @@ from nnc.numerics.draws import (
     uniform,
 )
 from nnc.numerics.generator import RandomGenerator, default_rng
+from nnc.numerics.truncated import truncated_normal
 
 __all__ = [
     "RandomGenerator", "PRNGKey", "bernoulli", "categorical", "choice", "default_rng", "dropout", "exponential",
     "fold_in", "gumbel", "key", "laplace", "multivariate_normal", "normal", "permutation", "rand", "rand_like",
-    "randint", "randn", "randn_like", "random", "seed", "split", "standard_normal", "uniform",
+    "randint", "randn", "randn_like", "random", "seed", "split", "standard_normal", "truncated_normal",
+    "uniform",
 ]  # fmt: skip

@@ -38,6 +38,7 @@ MODULES: Mapping[str, str] = {
 # Modules that stand elsewhere here, by the names that NumPy and JAX have for them.
 ELSEWHERE: Mapping[str, str] = {
     "nnc.fft": "nnc.numerics.fft",
+    "nnc.flatten_util": "nnc.numerics.flatten_util",
     "nnc.linalg": "nnc.numerics.linalg",
     "nnc.random": "nnc.numerics.random",
     "nnc.tree": "nnc.numerics.tree",

@@ -74,7 +74,6 @@ ARRAY: Mapping[str, str] = {
     "isfinite": "nnc.isfinite(x)",
     "isclose": "nnc.isclose(x, other)",
     "allclose": "nnc.allclose(x, other)",
-    "equal": "nnc.array_equal(x, other)",
     "nan_to_num": "nnc.nan_to_num(x)",
     "clamp_min": "x.clip(low)",
     "clamp_max": "x.clip(None, high)",
@@ -92,9 +91,6 @@ ARRAY: Mapping[str, str] = {
     "logical_not": "~x",
     "logical_and": "x & other",
     "logical_or": "x | other",
-    "mm": "x @ other",
-    "bmm": "x @ other",
-    "mv": "x @ other",
     "addmm": "nnc.addmm(x, a, b)",
     "outer": "nnc.outer(x, other)",
     "inner": "nnc.inner(x, other)",
@@ -355,6 +351,20 @@ MODULE: Mapping[str, str] = {
     "metal": 'nnc.device("vulkan")',
     "fast": "nnc.ops.layer_norm, nnc.ops.scaled_dot_product_attention …",
     "save_safetensors": "nnc.save(path, arrays)",
+}
+
+# Of `nnc.cuda` and `nnc.vulkan`.
+KIND: Mapping[str, str] = {
+    "amp": "nnc.nn.Model(…, precision=nnc.bf16)",
+    "manual_seed": "nnc.manual_seed(0)",
+    "manual_seed_all": "nnc.manual_seed(0)",
+    "empty_cache": "leave it out: memory goes back with the last value that holds it",
+    "memory_allocated": "model.memory(batch), before a run",
+    "max_memory_allocated": "model.memory(batch).total, before a run",
+    "set_device": 'with nnc.device("cuda:1"): …',
+    "current_device": "x.device",
+    "Stream": "leave it out: commands of a device are in order",
+    "Event": "nnc.cuda.synchronize(), then a clock",
 }
 
 # Of `nnc.onnx`: names of onnx, onnxruntime and torch.onnx.

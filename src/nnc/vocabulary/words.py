@@ -56,6 +56,12 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "scale_factor": ("factor",),
 }
 
+# What was meant by a value that breaks an argument's rule.
+MEANT: Mapping[str, str] = {
+    "BatchNorm.momentum": "nn.BatchNorm(), which finds the channels; nn.BatchNorm2d(channels) as PyTorch has it",
+    "MultiHeadAttention.causal": "nn.MultiHeadAttention(heads), which finds the features",
+}
+
 ARGUMENTS: Mapping[str, str] = {
     "out": "y = f(x): values do not change, the result is returned",
     "where": "nnc.where(condition, x, other) around x",
@@ -84,8 +90,6 @@ ARGUMENTS: Mapping[str, str] = {
     "DataLoader.multiprocessing_context": "leave it out: examples are made where they are asked for",
     "DataLoader.in_order": "leave it out: batches come in order",
     "DataLoader.pin_memory_device": "leave it out: the CPU reads memory where it is",
-    "inputs": "leave it out: what a function uses of layers and optimizers is found",
-    "outputs": "leave it out: what a function uses of layers and optimizers is found",
     "stable": "leave it out: sorting is always stable",
     "kind": "leave it out: sorting is always stable",
     "unbiased": "correction=1 for True, correction=0 for False",
@@ -96,9 +100,7 @@ ARGUMENTS: Mapping[str, str] = {
     "input_shape": "nn.Model(layer, shape)",
     "input_dim": "nn.Model(layer, shape)",
     "activation": "a layer behind it: nn.Sequential([nn.Dense(10), nn.ReLU()])",
-    "static_argnums": "leave it out: what is no array is static",
-    "static_argnames": "leave it out: what is no array is static",
-    "donate_argnums": "leave it out: memory is planned",
+    "last_epoch": "leave it out: load_state_dict() of the schedule goes on behind so many steps",
     "batch_first": "leave it out: the batch is the first axis",
     "padding_mode": "nnc.pad(x, width, mode) before",
     "kernel_initializer": "nn.Initialized(layer, …)",
@@ -109,10 +111,21 @@ ARGUMENTS: Mapping[str, str] = {
 }
 
 
-def translated(kwargs: Mapping[str, object], names: Collection[str]) -> dict[str, object] | None:
-    """The arguments under our words; None where none of them has one."""
-    result = dict(kwargs)
-    for word in kwargs:
+# Words that say what holds here anyway, by function: they are left out.
+IDLE: Mapping[str, tuple[str, ...]] = {
+    # What is no array is static, memory is planned, and what a function uses of layers and optimizers is known.
+    "compile": (
+        "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "inputs", "outputs", "fullgraph",
+    ),
+    **dict.fromkeys(("relu", "leaky_relu", "elu", "silu", "dropout"), ("inplace",)),
+}  # fmt: skip
+
+
+def translated(kwargs: Mapping[str, object], names: Collection[str], subject: str = "") -> dict[str, object] | None:
+    """The arguments under our words, without idle ones; None where all are ours, or nobody's."""
+    idle = IDLE.get(subject, ())
+    result = {word: value for word, value in kwargs.items() if word not in idle or word in names}
+    for word in [word for word in kwargs if word in result]:
         ours = next((name for name in WORDS.get(word, ()) if name in names and name not in result), None)
         if word not in names and ours is not None:
             result[ours] = result.pop(word)

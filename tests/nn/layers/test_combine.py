@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnc.errors import AttributeValueError
+import nnc
+from nnc import nn
+from nnc.errors import AttributeValueError, UsageError
 from nnc.nn import Concatenate, Dense, Identity, Model, Parallel, ReLU, Residual, Sequential
 
 
@@ -58,3 +60,19 @@ def test_branches_have_names() -> None:
 def test_no_branches_make_nothing() -> None:
     with pytest.raises(AttributeValueError, match="Concatenate: got no layers"):
         Model(Concatenate(), (3,))
+
+
+def test_parts_are_replaced_and_added() -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5))
+    x = nnc.ones((2, 3))
+    for _ in range(3):
+        net(x)
+    net[-1] = nn.Linear(4, 2)
+    net[1] = nn.Tanh()
+    assert net(x).shape == (2, 2)
+    assert net.append(nn.Linear(2, 1))(x).shape == (2, 1)
+    assert [path for path, _ in net.named_parameters()][-1] == "3.bias"
+    with pytest.raises(UsageError, match="need a position below 4"):
+        net[4] = nn.ReLU()
+    with pytest.raises(UsageError):
+        net[0] = 3  # type: ignore[call-overload]  # what is tested

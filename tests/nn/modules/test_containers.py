@@ -153,3 +153,57 @@ def test_a_compiled_layer_is_asked_for_what_the_layer_has() -> None:
     assert not net(X).numpy().any()
     with pytest.raises(AttributeError):
         nnc.compile(np.sin).parameters
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = nn.ParameterList([np.ones(4, np.float32), nn.Parameter(np.zeros(4, np.float32))])
+        self.shifts = nn.ParameterDict({"keys": np.ones(4, np.float32)})
+        self.register_buffer("places", np.arange(4, dtype=np.float32), persistent=False)
+        self.register_buffer("nothing", None)
+        self.register_parameter("bias", None)
+        self.add_module("head", nn.Linear(4, 1))
+
+    def forward(self, x: nnc.Variable) -> nnc.Variable:
+        for scale in self.scales:
+            x = x + x * scale
+        assert self.bias is None
+        assert self.nothing is None
+        result: nnc.Variable = self.head(x + self.shifts["keys"] * self.places)
+        return result
+
+
+def test_parameters_in_lists_and_dictionaries_are_trained_and_kept() -> None:
+    net = Scaled()
+    assert [path for path, _ in net.named_parameters()] == [
+        "scales.0", "scales.1", "shifts.keys", "head.weight", "head.bias",
+    ]  # fmt: skip
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    before = net.state_dict()
+    (net(nnc.tensor(X)) ** 2).mean().backward()
+    optimizer.step()
+    after = net.state_dict()
+    assert set(before) == {"scales.0", "scales.1", "shifts.keys", "head.weight", "head.bias"}
+    assert all((before[path] != after[path]).any() for path in before)
+    again = pickle.loads(pickle.dumps(net))
+    assert nnc.allclose(again(nnc.tensor(X)), net(nnc.tensor(X)))
+    assert set(again.state_dict()) == set(after)
+    assert [name for name, _ in net.named_children()] == ["scales", "shifts", "head"]
+    assert next(net.parameters()) is net.scales[0] or nnc.equal(next(net.parameters()), net.scales[0])
+
+
+def test_lists_and_dictionaries_of_parameters_grow_and_refuse() -> None:
+    scales = nn.ParameterList().append(np.ones(2, np.float32)).extend([nnc.zeros(3)])
+    scales[-1] = np.ones(3, np.float32)
+    assert len(scales) == 2
+    assert scales[-1].tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(UsageError, match=r"\[2\] of 2 parameters"):
+        scales[2]
+    named = nn.ParameterDict({"a": np.ones(2, np.float32)})
+    named.update([("b", np.zeros(1, np.float32))])
+    assert (list(named), len(named), "a" in named) == (["a", "b"], 2, True)
+    assert [value.shape for value in named.values()] == [(2,), (1,)]
+    assert [name for name, _ in named.items()] == ["a", "b"]
+    with pytest.raises(ArgumentError, match="need a, b"):
+        named["c"]

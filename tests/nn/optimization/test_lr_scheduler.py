@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -118,3 +119,29 @@ def test_schedules_one_after_the_other_start_from_the_first_rate() -> None:
 def test_polynomials_end_at_zero() -> None:
     schedule = lr_scheduler.PolynomialLR(held(0.1), total_iters=4, power=2.0)
     assert [schedule.rate(step) for step in (0, 2, 4, 9)] == pytest.approx([0.1, 0.025, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+def test_plateaus_go_on_from_their_state(mode: Literal["min", "max"]) -> None:
+    rates = []
+    for interrupted in (False, True):
+        optimizer = held()
+        schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode, factor=0.5, patience=1, cooldown=1)
+        for step, figure in enumerate([2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]):
+            if interrupted and step == 3:
+                state = {name: np.array(value) for name, value in schedule.state_dict().items()}
+                optimizer = held()
+                schedule = lr_scheduler.ReduceLROnPlateau(optimizer, mode, factor=0.5, patience=1, cooldown=1)
+                schedule.load_state_dict(state)
+            schedule.step(figure)
+        rates.append(optimizer.lr)
+        assert schedule.best == 2.0
+    assert rates[0] == rates[1] < held().lr
+
+
+def test_what_is_better_is_a_share_or_a_number() -> None:
+    for threshold_mode, bad in (("rel", 0), ("abs", 1)):
+        schedule = lr_scheduler.ReduceLROnPlateau(held(), threshold=0.1, threshold_mode=threshold_mode)  # type: ignore[arg-type]  # one of the two
+        schedule.step(0.5)
+        schedule.step(0.42)
+        assert schedule.num_bad_epochs == bad

@@ -138,3 +138,42 @@ def test_groups_have_rates_and_options_of_their_own() -> None:
 def test_groups_are_refused_by_what_is_wrong(group: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         optim.SGD([group], lr=0.1)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_group_more_is_trained_and_the_others_go_on(grouped: bool) -> None:
+    body, head = nn.Linear(2, 2), nn.Linear(2, 1)
+    given = [{"params": head.parameters()}] if grouped else head.parameters()
+    optimizer = optim.Adam(given, lr=0.1)
+    x = nnc.ones((3, 2))
+    (head(body(x)) ** 2).mean().backward()
+    optimizer.step()
+    moments = {name: value.numpy().copy() for name, value in optimizer.state.items() if name.endswith("weight.m")}
+    optimizer.add_param_group({"params": body.parameters(), "lr": 0.01})
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.01]
+    kept = [value.numpy() for name, value in optimizer.state.items() if name.endswith(".m") and name.startswith("0.")]
+    assert len(kept) == (0 if not moments else 2) or any(
+        np.array_equal(each, value) for each in kept for value in moments.values()
+    )
+    before = body.weight.numpy().copy()
+    optimizer.zero_grad()
+    (head(body(x)) ** 2).mean().backward()
+    optimizer.step()
+    assert not np.array_equal(before, body.weight.numpy())
+    with pytest.raises(ArgumentError, match="of another group"):
+        optimizer.add_param_group({"params": head.parameters()})
+    with pytest.raises(ArgumentError, match="need a dictionary"):
+        optimizer.add_param_group(body.parameters())  # type: ignore[arg-type]  # what is tested
+
+
+def test_groups_hold_what_is_frozen_and_train_it_when_it_no_longer_is() -> None:
+    net = nn.Linear(2, 1)
+    net.weight.requires_grad = False
+    optimizer = optim.SGD([{"params": net.parameters()}], lr=0.1)
+    for trained in (False, True):
+        net.weight.requires_grad = trained
+        before = net.weight.numpy().copy()
+        optimizer.zero_grad()
+        net(nnc.ones((1, 2))).sum().backward()
+        optimizer.step()
+        assert np.array_equal(before, net.weight.numpy()) is not trained

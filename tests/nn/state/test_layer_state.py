@@ -113,7 +113,7 @@ def test_a_part_may_draw_while_the_whole_is_in_use() -> None:
     net = nn.Sequential(nn.Dense(8), drop=nn.Dropout(0.5)).eval()
     whole = net(X).numpy()
     np.testing.assert_array_equal(net(X).numpy(), whole)
-    net.named_children()["drop"].train()
+    dict(net.named_children())["drop"].train()
     assert (net(X).numpy() == 0).any()
     net.train().named_children()["drop"].eval()
     np.testing.assert_array_equal(net(X).numpy(), whole)

@@ -88,7 +88,24 @@ def test_parts_and_stacks_that_do_not_fit_say_why() -> None:
         (lambda: ops.stack([]), "at least one"),
         (lambda: ops.stack([x], 4), "axis 4"),
         (lambda: ops.outer(x, x), "one axis each"),
-        (lambda: ops.norm(x, order=3), "1, 2 or inf"),
+        (lambda: ops.norm(x, order=math.nan), "need a number"),
     ):
         with pytest.raises(UsageError, match=match):
             function()
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, 7.5, -1, math.inf, -math.inf])
+def test_norms_of_all_orders(order: float) -> None:
+    values = X.reshape(-1, X.shape[-1])
+    for axes in (0, 1):
+        result = ops.norm(nnc.tensor(values), axes, order=order)
+        np.testing.assert_allclose(result.numpy(), np.linalg.norm(values, order, axis=axes), rtol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, math.inf])
+def test_norms_are_flat_at_zero_and_slope_elsewhere(order: float) -> None:
+    rows = nnc.variable([[0.0, 0.0], [3.0, 4.0]])
+    (slope,) = nnc.autograd.grad(ops.norm(rows, 1, order=order).sum(), rows)
+    assert slope[0].tolist() == [0.0, 0.0]
+    assert np.isfinite(slope.numpy()).all()
+    check_gradients(lambda variables: [ops.norm(variables[0], 0, order=order)], [X[:2, :3, 0].copy()])

@@ -8,11 +8,15 @@ nnc.cuda.is_available()              whether there is a device of this kind; nnc
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 from nnc.arguments import Size, checked
 from nnc.classes import dataclass
 from nnc.core.running.devices import DEVICES
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.errors import DeviceError
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.names import KIND
 
 
 @checked
@@ -75,6 +79,11 @@ class DeviceKind:
         """Wait for all that was queued on it, such as before a clock is read. DeviceError where there is none."""
         chosen = Device(self.kind, index)
         DEVICES.driver(chosen).synchronize(chosen)
+
+    if not TYPE_CHECKING:
+        # A type checker goes by what there is.
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_name(f"nnc.{self.kind}", name, KIND, lambda: dir(DeviceKind), f"nnc.{self.kind}.")
 
 
 cuda, vulkan = DeviceKind("cuda"), DeviceKind("vulkan")

@@ -46,7 +46,7 @@ def located(method: Callable[P, R]) -> Callable[P, R]:
             error.origin = error.origin or caller_origin()
             raise
         except TypeError:
-            ours = translated(kwargs, names)
+            ours = translated(kwargs, names, method.__qualname__)
             if ours is None:
                 fault = unknown_argument(method.__qualname__, kwargs, names)
                 if fault is None:

@@ -8,7 +8,6 @@ another thing by them, and one expression of ours equals them in every argument.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
@@ -25,6 +24,7 @@ from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.composed import compose
 from nnc.ops.elementwise import pointwise
+from nnc.ops.elementwise.complex_numbers import magnitude
 from nnc.ops.indexing.indexing import gather
 from nnc.ops.indexing.order import top_k
 from nnc.ops.movement.broadcast import broadcast_to
@@ -135,19 +135,13 @@ class PyTorchMethods(ElementTypeMethods):
 
     @located
     def norm(self, p: float | str = 2, dim: int | tuple[int, ...] | None = None, keepdim: bool = False) -> Self:
-        """(Σ |x|^p)^(1/p) over the axes, all when None; p = inf and -inf are the largest and smallest |x|."""
-        size: Any = pointwise.abs(continuous(self))
-        order, options = 2.0 if p == "fro" else float(p), {"axis": dim, "keepdims": keepdim}
-        result: Self
-        if math.isinf(order):
-            result = size.max(**options) if order > 0 else size.min(**options)
-        elif order == 2:
-            result = pointwise.sqrt((size * size).sum(**options))
-        elif order == 0:
-            result = (size != 0).sum(**options).astype(size.dtype)
-        else:
-            powers = size if order == 1 else size**order
-            result = powers.sum(**options) if order == 1 else powers.sum(**options) ** (1 / order)
+        """(Σ |x|^p)^(1/p) over the axes, all when None; p = inf and -inf are the largest and smallest |x|.
+
+        Where all are 0 its derivative is 0 for p ≥ 1, the least steep slope, as in PyTorch.
+        """
+        x: Any = continuous(self)
+        size: Any = magnitude(x) if x.dtype.kind == "complex" else pointwise.abs(x)
+        result: Self = compose.norm(size, dim, order=2.0 if p == "fro" else float(p), keepdims=keepdim)
         return result
 
     @located
@@ -239,6 +233,21 @@ class PyTorchMethods(ElementTypeMethods):
     def ge(self, other: object) -> Self:
         """x >= other"""
         return self._by_operator("ge", operator.ge, other)
+
+    @located
+    def equal(self, other: object) -> bool:
+        """Whether shapes and all elements are equal, as one of Python's truth values."""
+        same = self.lift(other if hasattr(other, "spec") else np.asarray(other))
+        if same is None:
+            raise ArgumentError("equal", got=shown(other), need="an array")
+        return same.shape == self.shape and bool(self.eq(same).all())
+
+    @located
+    def mm(self, mat2: Self) -> Self:
+        """x @ mat2"""
+        return self @ mat2
+
+    bmm = mv = mm
 
     # ---- new values, of the type of x and on its device
 

@@ -210,9 +210,9 @@ class Layer(Module):
         for name, value in values.items():
             setattr(self, name, value)
 
-    def named_children(self) -> dict[str, LayerState]:
+    def named_children(self) -> list[tuple[str, LayerState]]:
         """The layers among the attributes."""
-        return {path: layer for path, layer in super().named_children().items() if not path.startswith("_made")}
+        return [(path, layer) for path, layer in super().named_children() if not path.startswith("_made")]
 
     @property
     def weights(self) -> list[Variable]:

@@ -166,15 +166,15 @@ class Model(Fitted):
     def layers(self) -> list[Any]:
         """The layers right below the model."""
         if not self.is_composed:
-            return list(super().named_children().values())
+            return [layer for _, layer in super().named_children()]
         inputs = [InputLayer(tensor) for tensor in self.inputs]
         return [*inputs, *self._layers]
 
-    def named_children(self) -> dict[str, LayerState]:
+    def named_children(self) -> list[tuple[str, LayerState]]:
         """The layers by their names, those made here without one by class and number."""
         if not self.is_composed:
             return super().named_children()
-        return local_names(self._layers)
+        return list(local_names(self._layers).items())
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """The layer of a name, or at a place."""
@@ -327,9 +327,9 @@ class Sequential(Model):
         """The layers, without the input."""
         return list(self._layers)
 
-    def named_children(self) -> dict[str, LayerState]:
+    def named_children(self) -> list[tuple[str, LayerState]]:
         """The layers by their names."""
-        return local_names(self._layers)
+        return list(local_names(self._layers).items())
 
 
 def _spec_of(value: Any) -> Any:

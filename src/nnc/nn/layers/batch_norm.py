@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from nnc.arguments import Positive, Probability, checked
 from nnc.classes import dataclass
+from nnc.errors import ArgumentError
 from nnc.nn.layers.initializers import ones, zeros
 from nnc.nn.layers.layer import Layer, Ranks, Scope, T
 from nnc.ops import (
@@ -23,6 +24,7 @@ from nnc.ops import (
     subtract,
 )
 from nnc.ops.normalization.normalization import statistics_dtype
+from nnc.vocabulary.words import MEANT
 
 __all__ = ["BatchNorm"]
 
@@ -47,6 +49,11 @@ class BatchNorm(Layer):
     momentum: Probability = 0.9
     epsilon: Positive = 1e-5
     unbiased: bool = False
+
+    def __post_init__(self) -> None:
+        if self.momentum == 1 and isinstance(self.momentum, int):
+            fix = MEANT["BatchNorm.momentum"]
+            raise ArgumentError("BatchNorm", got="momentum=1", need="a share such as 0.9", fix=fix)
 
     def build(self, scope: Scope[T], x: T) -> T:
         """Apply to `x`[batch, …, channels]."""

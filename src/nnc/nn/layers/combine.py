@@ -65,14 +65,36 @@ class LayerParts(Layer):
         """
         if isinstance(position, slice):
             return self._of(dict(self.parts[position]))
+        return dict(self.parts)[self._name(position)]
+
+    def _name(self, position: int | str) -> str:
+        """Of the part at a position or of a name."""
         if isinstance(position, str):
-            named = dict(self.parts)
-            if position in named:
-                return named[position]
+            if position in dict(self.parts):
+                return position
         elif hasattr(position, "__index__") and -len(self) <= position < len(self):
-            return self.parts[position][1]
+            return self.parts[position][0]
         need = f"a position below {len(self)}, or one of {', '.join(name for name, _ in self.parts)}"
         raise IndexRangeError(type(self).__name__, got=repr(position), need=need if self.parts else "a layer in it")
+
+    def __setitem__(self, position: int | str, layer: Layer) -> None:
+        """Another layer in the place of this part, which an optimizer made before does not know."""
+        name = self._name(position)
+        if not isinstance(layer, Layer):
+            raise _no_layer(type(self).__name__, name, layer)
+        self._set_parts({**dict(self.parts), name: layer})
+
+    def append(self, layer: Layer) -> Self:
+        """One more part at the end, named by its position."""
+        name = str(len(self))
+        if not isinstance(layer, Layer) or name in dict(self.parts):
+            raise _no_layer(type(self).__name__, name, layer)
+        self._set_parts({**dict(self.parts), name: layer})
+        return self
+
+    def _set_parts(self, parts: Mapping[str, Layer]) -> None:
+        self.parts = tuple(parts.items())
+        self.own.changes += 1
 
     def __iter__(self) -> Iterator[Layer]:
         return (layer for _, layer in self.parts)
@@ -84,9 +106,9 @@ class LayerParts(Layer):
         """The parts."""
         return (self.parts,)
 
-    def named_children(self) -> dict[str, LayerState]:
-        """The parts by name."""
-        return dict(self.parts)
+    def named_children(self) -> list[tuple[str, LayerState]]:
+        """The parts with their names."""
+        return list(self.parts)
 
     def _branches(self, scope: Scope[T], x: T) -> list[T]:
         """Each part applied to `x`; AttributeValueError when there is none."""

@@ -64,9 +64,9 @@ class Functional(MultiLayer):
         self.calls = tuple(calls)
         self.sources = tuple(_source(places, value) for value in outputs)
 
-    def named_children(self) -> dict[str, LayerState]:
-        """The layers by the names of their calls."""
-        return {call.name: call.layer for call in self.calls}
+    def named_children(self) -> list[tuple[str, LayerState]]:
+        """The layers with the names of their calls."""
+        return [(call.name, call.layer) for call in self.calls]
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply all layers in order."""

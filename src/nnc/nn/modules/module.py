@@ -139,7 +139,7 @@ class Module(MultiLayer):
         finally:
             _GIVEN.reset(token)
 
-    def named_children(self) -> dict[str, LayerState]:
+    def named_children(self) -> list[tuple[str, LayerState]]:
         """The layers among the attributes, by their names: `blocks.0`, `heads.left` in lists and dictionaries."""
         layers: dict[str, LayerState] = {}
         for name, value in vars(self).items():
@@ -147,13 +147,27 @@ class Module(MultiLayer):
                 layers[name] = value
             elif isinstance(value, CONTAINERS):
                 layers.update(_layers(name, value))
-        return layers
+        return list(layers.items())
 
-    def register_buffer(self, name: str, value: ArrayLike | Tensor | Variable) -> None:
-        """An attribute that is kept with the parameters, but not trained; `forward` may assign to it."""
+    def register_buffer(self, name: str, tensor: ArrayLike | Tensor | Variable | None, persistent: bool = True) -> None:
+        """An attribute that is not trained; `forward` may assign to it. None is an attribute without a value.
+
+        It is kept with the parameters, in `state_dict()` and files, where it is `persistent`.
+        """
         vars(self).pop(name, None)
-        tensor = value.tensor if isinstance(value, Variable) else value
-        self.own.statistics[name] = eager.tensor(tensor)
+        if tensor is None:
+            setattr(self, name, None)
+            return
+        self.own.statistics[name] = eager.tensor(tensor.tensor if isinstance(tensor, Variable) else tensor)
+        (self.own.transient.discard if persistent else self.own.transient.add)(name)
+
+    def register_parameter(self, name: str, param: Variable | None) -> None:
+        """`self.name = param`, a parameter or None"""
+        setattr(self, name, param)
+
+    def add_module(self, name: str, module: LayerState) -> None:
+        """`self.name = module`"""
+        setattr(self, name, module)
 
     @property
     def training(self) -> bool:
@@ -213,7 +227,7 @@ class Module(MultiLayer):
             object.__setattr__(self, "_own", own)
 
     def __repr__(self) -> str:
-        layers = [f"{name}={layer!r}" for name, layer in self.named_children().items()]
+        layers = [f"{name}={layer!r}" for name, layer in self.named_children()]
         tensors = [f"{name}={variable.spec}" for name, variable in self.own.variables.items()]
         return f"{type(self).__name__}({', '.join([*layers, *tensors])})"
 

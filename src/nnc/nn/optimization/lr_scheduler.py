@@ -13,8 +13,8 @@ own. In a function that is compiled the rate is an input, so a step that sets it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
@@ -178,23 +178,46 @@ class ReduceLROnPlateau:
 
     @checked
     def __init__(
-        self, optimizer: StepOptimizer, mode: str = "min", factor: Rate = 0.1, patience: Size = 10, min_lr: Rate = 0.0
+        self,
+        optimizer: StepOptimizer,
+        mode: Literal["min", "max"] = "min",
+        factor: Rate = 0.1,
+        patience: Size = 10,
+        threshold: Rate = 1e-4,
+        threshold_mode: Literal["rel", "abs"] = "rel",
+        cooldown: Size = 0,
+        min_lr: Rate = 0.0,
     ) -> None:
-        if mode not in ("min", "max"):
-            raise ArgumentError("ReduceLROnPlateau", got=f"mode={mode!r}", need="'min' or 'max'")
         self.optimizer, self.factor, self.patience, self.min_lr = optimizer, factor, patience, min_lr
+        self.threshold, self.threshold_mode, self.cooldown = threshold, threshold_mode, cooldown
         self._sign = 1.0 if mode == "min" else -1.0
-        self.best, self.num_bad_epochs = float("inf"), 0
+        self.best, self.num_bad_epochs, self.cooldown_counter = self._sign * float("inf"), 0, 0
 
     def step(self, metrics: Finite) -> None:
-        """Look at the figure of this epoch; better is by 0.01 % at least, as in PyTorch."""
-        value = self._sign * float(metrics)
-        if value < self.best - 1e-4 * abs(self.best) or self.best == float("inf"):
-            self.best, self.num_bad_epochs = value, 0
+        """Look at the figure of this epoch; better is by `threshold` at least, a share of the best one or a number."""
+        value, best = self._sign * float(metrics), self._sign * self.best
+        if best == float("inf") or value < best - self.threshold * (abs(best) if self.threshold_mode == "rel" else 1.0):
+            self.best, self.num_bad_epochs = float(metrics), 0
         else:
             self.num_bad_epochs += 1
+        if self.cooldown_counter:
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
         if self.num_bad_epochs > self.patience:
             self.optimizer.lr, self.num_bad_epochs = max(self.optimizer.lr * self.factor, self.min_lr), 0
+            self.cooldown_counter = self.cooldown
+
+    def state_dict(self) -> dict[str, float]:
+        """The best figure so far, the rate, and how many steps were no better."""
+        state = {"best": self.best, "num_bad_epochs": self.num_bad_epochs, "cooldown_counter": self.cooldown_counter}
+        return state | {"lr": self.optimizer.lr}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from there; numbers may be arrays, as files hold them."""
+        self.best = float(state_dict["best"])
+        self.num_bad_epochs, self.cooldown_counter = (
+            int(state_dict[name]) for name in ("num_bad_epochs", "cooldown_counter")
+        )
+        self.optimizer.lr = float(state_dict["lr"])
 
     def get_last_lr(self) -> list[float]:
         """The rate that was set last."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nnc.arguments import shown
 from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F64
 from nnc.core.values.tensor import as_array
@@ -132,6 +133,40 @@ class StepOptimizer:
         count = self._layer.count if isinstance(self._layer, _Groups) else 0
         return [ParameterGroup(self, place) for place in range(count)] or [ParameterGroup(self)]
 
+    def add_param_group(self, param_group: Mapping[str, object]) -> None:
+        """Train these parameters too, from now on, by the group's options: what was trained keeps its state.
+
+        >>> body, head = nn.Linear(2, 2), nn.Linear(2, 1)
+        >>> optimizer = optim.SGD(head.parameters(), lr=0.1)
+        >>> optimizer.add_param_group({"params": body.parameters(), "lr": 0.01})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.1, 0.01]
+        """
+        given: object = param_group
+        if not isinstance(given, Mapping):
+            got, fix = shown(given), 'optimizer.add_param_group({"params": net.parameters(), "lr": 1e-4})'
+            raise ArgumentError("add_param_group", got=got, need="a dictionary", fix=fix)
+        before, rule = self._held("add_param_group"), self.rule
+        if isinstance(before, _Groups):
+            assert isinstance(rule, PerParameter)
+            place = before.add(param_group)
+            added = (f"{place}.*", _with_options(rule.default, param_group))
+            self.rule = replace(rule, rules=(*rule.rules, added))
+            return
+        groups = ({"params": [variable for _, variable in before.named_parameters()]}, param_group)
+        layer, renamed = _Groups(groups), {id(variable): path for path, variable in before.named_parameters()}
+        old, new = before.own, layer.own
+        for path, variable in layer.named_parameters():
+            former = renamed.get(id(variable))
+            if former in old.optimizer_kinds:
+                new.optimizer_kinds[path] = old.optimizer_kinds[former]
+            for name, value in old.optimizer_state.items():
+                if former is not None and name.startswith(f"{former}."):
+                    new.optimizer_state[path + name.removeprefix(former)] = value
+        if "step" in old.optimizer_state:
+            new.optimizer_state["step"] = old.optimizer_state["step"]
+        self._layer, self.rule = layer, _rule_of_groups(rule, groups)
+
     @property
     def state(self) -> dict[str, Variable]:
         """What the optimizer keeps, by path of the parameter and name, and the number of updates under `step`."""
@@ -236,9 +271,12 @@ class _Group(LayerState):
 
     def _take(self, parameters: Iterable[object], before: str) -> None:
         for place, variable in enumerate(parameters):
-            if not isinstance(variable, Variable) or not variable.graph.is_leaf(variable):
+            # What is frozen now may be trained later: groups of PyTorch's programs hold it.
+            frozen = isinstance(variable, Variable) and bool(before) and not variable.requires_grad
+            if not frozen and not (isinstance(variable, Variable) and variable.graph.is_leaf(variable)):
                 need, fix = "leaf variables", "net.parameters(), after a first call of net(x)"
                 raise ArgumentError("optim", got=f"a {type(variable).__name__}", need=need, fix=fix)
+            assert isinstance(variable, Variable)
             self.own.variables[f"{before}{place}"] = variable
 
 
@@ -248,14 +286,23 @@ class _Groups(_Group):
     __slots__ = ("count",)
 
     def __init__(self, groups: Sequence[Mapping[str, object]]) -> None:
-        self.count = len(groups)
-        for place, group in enumerate(groups):
-            given = group.get("params")
-            parameters = list(given) if isinstance(given, Iterable) and not isinstance(given, Variable) else [given]
-            if not parameters:
-                fix = "make the optimizer after a first call of net(x)"
-                raise ArgumentError("optim", got=f"no parameters in group {place}", need="some", fix=fix)
-            self._take(parameters, f"{place}.")
+        self.count = 0
+        for group in groups:
+            self.add(group)
+
+    def add(self, group: Mapping[str, object]) -> int:
+        """One more group; its position."""
+        place, given = self.count, group.get("params")
+        parameters = list(given) if isinstance(given, Iterable) and not isinstance(given, Variable) else [given]
+        if not parameters:
+            fix = "make the optimizer after a first call of net(x)"
+            raise ArgumentError("optim", got=f"no parameters in group {place}", need="some", fix=fix)
+        known = {id(variable) for variable in self.own.variables.values()}
+        if any(id(variable) in known for variable in parameters):
+            raise ArgumentError("optim", got=f"a parameter of another group in group {place}", need="each in one group")
+        self._take(parameters, f"{place}.")
+        self.count += 1
+        return place
 
 
 def _rule_of_groups(rule: Optimizer, groups: Sequence[Mapping[str, object]]) -> PerParameter:

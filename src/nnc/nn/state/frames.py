@@ -75,7 +75,7 @@ class Frame:
         """The attribute of the module that a layer is."""
         if id(layer) not in self.names:
             # Attributes may be set, and lists grow, in `forward` too.
-            for name, child in self.module.named_children().items():
+            for name, child in self.module.named_children():
                 self.names.setdefault(id(child), name)
         return self.names.get(id(layer))
 

@@ -63,6 +63,8 @@ class OwnTensors:
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
         self.statistics: dict[str, Variable] = {}
+        # Statistics that files do not hold.
+        self.transient: set[str] = set()
         self.parts: dict[str, LayerState] = {}
         self.called = False
         self.training = True
@@ -137,13 +139,13 @@ class LayerState:
         """The parameters whose sizes the options say, which are there before the first call where somebody asks."""
         return {}
 
-    def named_children(self) -> dict[str, LayerState]:
-        """The layers right below this one, by name: as far as they are known before the first call."""
-        return dict(self.own.parts)
+    def named_children(self) -> list[tuple[str, LayerState]]:
+        """The layers right below this one, with their names: as far as they are known before the first call."""
+        return list(self.own.parts.items())
 
     def children(self) -> list[LayerState]:
         """The layers right below this one."""
-        return list(self.named_children().values())
+        return [child for _, child in self.named_children()]
 
     def named_modules(self) -> list[tuple[str, LayerState]]:
         """This layer and all below it with their paths; one that several share stands where it comes first."""
@@ -157,7 +159,7 @@ class LayerState:
                 reached.append((path, layer))
                 below = layer.named_children()
                 if below:
-                    waiting += [(joined(path, name), child) for name, child in reversed(below.items())]
+                    waiting += [(joined(path, name), child) for name, child in reversed(below)]
         return reached
 
     def modules(self) -> list[LayerState]:
@@ -203,7 +205,15 @@ class LayerState:
         return {path: variable.tensor.copied() for path, variable in self._tensors().items()}
 
     def _tensors(self) -> dict[str, Variable]:
-        return dict([*self.named_parameters(), *self.named_buffers()])
+        """What files hold: all but buffers that are not to be kept."""
+        transient = {
+            joined(path, name)
+            for path, layer in self.named_modules()
+            if layer.own.transient
+            for name in layer.own.transient
+        }
+        buffers = [(path, variable) for path, variable in self.named_buffers() if path not in transient]
+        return dict([*self.named_parameters(), *buffers])
 
     def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> UnfitKeys:
         """Set parameters and statistics; those that the first call is yet to make begin with these values.
@@ -358,9 +368,16 @@ class Parameters:
 
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
+        self._left: Iterator[Variable] | None = None
 
     def __iter__(self) -> Iterator[Variable]:
         return iter([variable for _, variable in self.layer.named_parameters()])
+
+    def __next__(self) -> Variable:
+        """The first one, then those behind it: `next(net.parameters())`, as of a generator."""
+        if self._left is None:
+            self._left = iter(self)
+        return next(self._left)
 
     def __len__(self) -> int:
         return len(self.layer.named_parameters())

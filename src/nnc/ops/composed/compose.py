@@ -15,13 +15,13 @@ from numbers import Integral
 from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise.pointwise import abs as absolute
-from nnc.ops.elementwise.pointwise import add, affine, multiply, subtract, where
+from nnc.ops.elementwise.pointwise import add, affine, cast, equal, multiply, not_equal, power, subtract, where
 from nnc.ops.movement.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import concatenate, slice_axis, transpose
 from nnc.ops.operand import T
 from nnc.ops.products.products import gemm
-from nnc.ops.reduction.reduction import reduce_max, reduce_norm
+from nnc.ops.reduction.reduction import reduce_max, reduce_min, reduce_norm
 
 __all__ = [
     "complex_multiply", "einsum", "masked_fill", "norm", "outer", "product_of", "scaled_add", "scaled_multiply",
@@ -80,12 +80,27 @@ def outer(a: T, b: T) -> T:
 
 
 def norm(x: T, axes: int | Iterable[int] | None = None, *, order: float = 2.0, keepdims: bool = False) -> T:
-    """y = (sum over axes of |x|^order)^(1 / order), of order 1, 2 or ∞; its derivative at 0 is 0."""
+    """y = (sum over axes of |x|^order)^(1 / order); of order ±∞ the largest and smallest |x|, of 0 how many are not 0.
+
+    Its derivative at 0 is 0 for orders of 1 and more.
+    """
+    if math.isnan(order):
+        raise AttributeValueError("norm", got="order=nan", need="a number, inf or -inf")
     if order == 2:
         return reduce_norm(x, axes, keepdims=keepdims)
-    if order not in (1, math.inf):
-        raise AttributeValueError("norm", got=f"order={order}", need="1, 2 or inf")
-    return (reduce_sum if order == 1 else reduce_max)(absolute(x), axes, keepdims=keepdims)
+    size = absolute(x)
+    if math.isinf(order):
+        return (reduce_max if order > 0 else reduce_min)(size, axes, keepdims=keepdims)
+    if order in (0, 1):
+        counted = size if order else cast(not_equal(size, scalar_like(size, 0.0)), size.spec.dtype)
+        return reduce_sum(counted, axes, keepdims=keepdims)
+    summed = reduce_sum(power(size, scalar_like(size, order)), axes, keepdims=keepdims)
+    exponent = scalar_like(summed, 1.0 / order)
+    if order < 0:
+        return power(summed, exponent)
+    # The root is infinitely steep at 0: there it is 0 and flat.
+    still = equal(summed, scalar_like(summed, 0.0))
+    return where(still, scalar_like(summed, 0.0), power(where(still, scalar_like(summed, 1.0), summed), exponent))
 
 
 def sum_of(first: T, *rest: T) -> T:
