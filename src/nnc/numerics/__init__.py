@@ -54,7 +54,7 @@ from nnc.numerics.shapes import *
 Array = ArrayOperand
 ndarray = ArrayOperand
 # Shapes are Python's tuples.
-Size = tuple[builtins.int, ...]
+Size: type[tuple[builtins.int, ...]] = tuple
 manual_seed = seed
 
 # Errors name the line that called from outside.
