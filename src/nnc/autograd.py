@@ -62,9 +62,9 @@ def grad(
     """
     _refuse_transformed("autograd.grad", "nnc.grad(f)(x)")
     ys, xs = _sequence(outputs), _sequence(inputs)
-    odd = next((each for each in (*ys, *xs) if not isinstance(each, Variable)), None)
-    if odd is not None:
-        raise ArgumentError("autograd.grad", got=shown(odd), need="variables", origin=caller_origin())
+    odd = [each for each in (*ys, *xs) if not isinstance(each, Variable)]
+    if odd:
+        raise ArgumentError("autograd.grad", got=shown(odd[0]), need="variables", origin=caller_origin())
     seeds = _sequence(grad_outputs) if grad_outputs is not None else [None] * len(ys)
     if not ys or len(seeds) != len(ys):
         got, need = f"{len(seeds)} of {len(ys)} outputs", "one gradient for each of one or more outputs"
@@ -237,6 +237,9 @@ class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         if not callable(fun):
             raise ArgumentError("custom_vjp", got=f"fun={shown(fun)}", need="a function", origin=caller_origin())
+        if not isinstance(nondiff_argnums, Sequence) or not all(type(place) is int for place in nondiff_argnums):
+            got = f"nondiff_argnums={shown(nondiff_argnums)}"
+            raise ArgumentError("custom_vjp", got=got, need="places of arguments, integers", origin=caller_origin())
         update_wrapper(cast("Any", self), fun)
         self.fun, self.static = fun, tuple(nondiff_argnums)
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None

@@ -101,7 +101,7 @@ def scan(
     if all(leaf is None for leaf in leaves):
         if length is None:
             raise ArgumentError("scan", got="neither xs nor length", need="one of them", fix="length=10")
-        rows: Tree = asarray(np.arange(length))
+        rows: Tree = _numbers("scan", 0, length)
         step: Function = lambda carry, row: f(carry, None)  # noqa: E731  # the same function without rows
     else:
         rows, step = map_leaves(asarray, xs), f
@@ -109,7 +109,10 @@ def scan(
     silent: list[bool] = []
 
     def stepped(carry: Tree, row: Tree) -> tuple[Tree, Tree]:
-        following, given = step(carry, row)
+        made = step(carry, row)
+        if not isinstance(made, tuple | list) or len(made) != 2:
+            raise ArgumentError("scan", got=f"{shown(made)} from f", need="the next carry and a row of results")
+        following, given = made
         silent.append(given is None)
         return following, asarray(0) if given is None else given
 
@@ -143,7 +146,7 @@ def fori_loop(lower: int | ArrayOperand, upper: int | ArrayOperand, body_fun: Fu
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
             return init_val
-        return scan(lambda value, i: (body_fun(i, value), None), init_val, asarray(np.arange(lower, upper)))[0]
+        return scan(lambda value, i: (body_fun(i, value), None), init_val, _numbers("fori_loop", lower, upper))[0]
     start = (asarray(lower), init_val)
     return while_loop(lambda state: state[0] < upper, lambda state: (state[0] + 1, body_fun(*state)), start)[1]
 
@@ -195,7 +198,15 @@ def clamp(min: Index, x: Index, max: Index) -> ArrayOperand:
 @checked
 def iota(dtype: Any, size: int) -> ArrayOperand:  # noqa: ANN401  # an element type in any spelling
     """0, 1, 2, … size - 1"""
-    return asarray(np.arange(size)).astype(dtype)
+    return _numbers("iota", 0, size).astype(dtype)
+
+
+def _numbers(subject: str, start: int, stop: int) -> ArrayOperand:
+    """start … stop - 1"""
+    try:
+        return asarray(np.arange(start, stop))
+    except (ValueError, OverflowError, MemoryError):
+        raise ArgumentError(subject, got=f"numbers {start} to {stop - 1}", need="as many as memory holds") from None
 
 
 @checked

@@ -23,7 +23,7 @@ from tests.fuzz.world import EQUATIONS, World
 
 import nnc
 from nnc import array_api as arrays
-from nnc import concrete, dynamic, nn, onnx, ops, planning, symbolic
+from nnc import autograd, concrete, dynamic, nn, onnx, ops, planning, symbolic
 from nnc.cli.main import main
 from nnc.core.precautions import replacement
 from nnc.core.running import stream
@@ -47,6 +47,9 @@ Callee = Callable[[World], Callable[..., object]]
 # What a name in an annotation means. A callable with a parameter of any other name is not called.
 LEAVES: Mapping[str, Draw] = {
     "None": lambda world: None,
+    "ArrayOperand": World.variable,
+    "Sizes": lambda world: world.random.choice((world.integer(), tuple(world.integers()))),
+    "Seed": World.integer,
     "int": World.integer,
     "float": World.real,
     "str": World.word,
@@ -157,7 +160,7 @@ MAPPINGS = ("Mapping", "dict")
 MODULES: tuple[ModuleType, ...] = (
     ops, symbolic, passes, concrete, nn, data, planning, spec, tensor, dtype, device, command, serialize, exchange,
     nnc, dynamic, onnx, text, graph_files, files, stream, replacement, metrics, initializers, arrays, arrays.linalg,
-    arrays.fft,
+    arrays.fft, autograd, nnc.random, nnc.tree, nnc.lax,
 )  # fmt: skip
 RECEIVERS: Mapping[str, Draw] = {
     "SymbolicGraph": lambda world: world.graph,
@@ -205,6 +208,7 @@ INTERNAL = {
     "Signal.settle": "waits for a signal that nobody emits",
     "Signal.wait": "waits for a signal that nobody emits",
     "Stream.wait": "waits for a signal that nobody emits",
+    "nnc.lax.while_loop": "goes on for ever where its test says so",
     "nnc.dynamic.transforms.control_flow.while_loop": "goes on for ever where its test says so",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     **dict.fromkeys(

@@ -139,6 +139,8 @@ class PyTorchMethods(ElementTypeMethods):
 
         Where all are 0 its derivative is 0 for p ≥ 1, the least steep slope, as in PyTorch.
         """
+        if p != "fro" and not isinstance(p, int | float):
+            raise ArgumentError("norm", got=f"p={shown(p)}", need="a number, inf, -inf or 'fro'")
         x: Any = continuous(self)
         size: Any = magnitude(x) if x.dtype.kind == "complex" else pointwise.abs(x)
         result: Self = compose.norm(size, dim, order=2.0 if p == "fro" else float(p), keepdims=keepdim)

@@ -24,6 +24,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import OptionalSpecs, Shape, TensorSpec
+from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace, is_array
@@ -323,7 +324,7 @@ def operand_of(value: object) -> ArrayOperand:
     trace = active_trace()
     # What f32 does not hold is infinite in it.
     with np.errstate(over="ignore"):
-        array = value if is_array(value) else np.asarray(value, np.float32 if isinstance(value, float) else None)
+        array = value if is_array(value) else np.float32(value) if isinstance(value, float) else as_array(value)
     made = default_graph().constant(array) if trace is None else trace.lift(array)  # type: ignore[arg-type]  # it is an array
     assert made is not None
     return made
