@@ -451,7 +451,11 @@ def _of_union(inside: tuple[Any, ...]) -> Rule:
 
 
 def _of_literal(inside: tuple[Any, ...]) -> Rule:
-    return Rule(lambda value: any(value is entry or value == entry for entry in inside), " or ".join(map(repr, inside)))
+    # An array compares element by element: what is of another class is asked no further.
+    def is_one(value: object) -> bool:
+        return any(value is entry or (isinstance(value, type(entry)) and value == entry) for entry in inside)
+
+    return Rule(is_one, " or ".join(map(repr, inside)))
 
 
 def _of_tuple(inside: tuple[Any, ...]) -> Rule:

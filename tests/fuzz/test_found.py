@@ -167,6 +167,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "a loop beyond memory": lambda: nnc.lax.fori_loop(-(10**30), 0, lambda i, x: x, 1.0),
     "a scan of one result": lambda: nnc.lax.scan(lambda carry, x: carry, 0.0, nnc.arange(3)),
     "rows of different lengths dropped": lambda: nnc.dropout([[1.0], [2.0, 3.0]], 0.5),
+    "an array for one of some words": lambda: nn.KLDivLoss(np.ones(2)),
     "a norm by a word": lambda: nnc.ones(3).norm("mean"),
     "a multiview that is a truth": lambda: multiview_synchronize(True),
     "the values of a text": lambda: initializers.zeros(None, "text"),
