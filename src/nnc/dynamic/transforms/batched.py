@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, cast
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from nnc.arguments import checked
 from nnc.core.precautions.origin import caller_origin
@@ -324,7 +324,8 @@ def operand_of(value: object) -> ArrayOperand:
     trace = active_trace()
     # What f32 does not hold is infinite in it.
     with np.errstate(over="ignore"):
-        array = value if is_array(value) else np.float32(value) if isinstance(value, float) else as_array(value)
+        given = np.float32(value) if isinstance(value, float) else value
+        array = value if is_array(value) else as_array(cast("ArrayLike", given))
     made = default_graph().constant(array) if trace is None else trace.lift(array)  # type: ignore[arg-type]  # it is an array
     assert made is not None
     return made
