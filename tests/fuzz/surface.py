@@ -195,6 +195,7 @@ INTERNAL = {
     "nnc.vocabulary.answers.unknown_name": "called by `__getattr__`, below the checks of arguments",
     "nnc.graph.screen.fitted": "called with texts of our own",
     "nnc.graph.screen.preformatted": "called with texts of our own",
+    "DynamicGraph.settle": "called with what a program renewed",
     "DynamicGraph.hold": "called when a variable gets a place in the record",
     "SymbolicGraph.add_exec": "appends a record as it is: `apply` is the checked way",
     "SymbolicGraph.replace_exec": "the caller keeps the graph free of cycles",
