@@ -102,7 +102,9 @@ def _nested(obj: Any, dtype: DType | None) -> Any:  # noqa: ANN401  # numbers an
     array = as_array(memoryview(obj) if own else obj)
     if own or dtype is not None or array.dtype not in (np.float64, np.complex128) or not _is_python(obj):
         return array
-    return array.astype(np.float32 if array.dtype == np.float64 else np.complex64)
+    # What f32 does not hold is infinite in it.
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32 if array.dtype == np.float64 else np.complex64)
 
 
 def _has_arrays(obj: object) -> bool:
