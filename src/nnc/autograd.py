@@ -91,6 +91,8 @@ def gradcheck(
     >>> nnc.autograd.gradcheck(nnc.sin, nnc.variable(np.float64([0.0, 1.0])))
     True
     """
+    if not callable(func):
+        raise ArgumentError("gradcheck", got=f"func={shown(func)}", need="a function", origin=caller_origin())
     xs = _sequence(inputs)
     for place, x in enumerate(xs):
         if not isinstance(x, Variable) or not x.requires_grad:

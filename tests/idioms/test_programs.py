@@ -7,6 +7,7 @@ design are most of those: one `fit`, values that do not change.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def programs() -> Iterator[tuple[str, str, str]]:
 
 
 ALL = list(programs())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """What programs recorded goes with their modules, which hang together with themselves."""
+    yield
+    gc.collect()
 
 
 @pytest.mark.parametrize(("name", "lines", "form"), ALL, ids=[name for name, _, _ in ALL])

@@ -115,5 +115,5 @@ def test_a_part_may_draw_while_the_whole_is_in_use() -> None:
     np.testing.assert_array_equal(net(X).numpy(), whole)
     dict(net.named_children())["drop"].train()
     assert (net(X).numpy() == 0).any()
-    net.train().named_children()["drop"].eval()
+    dict(net.train().named_children())["drop"].eval()
     np.testing.assert_array_equal(net(X).numpy(), whole)
