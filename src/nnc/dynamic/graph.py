@@ -447,7 +447,6 @@ class DynamicGraph(Uncopied):
             known = leaf.grad
             leaf.grad = gradient if known is None else known + gradient
 
-    @frequent
     def settle(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
         """Let leaves and constants hold other tensors: the same objects, of which what was computed knows nothing."""
         origin = caller_origin()

@@ -123,7 +123,7 @@ def _bytes_merged(file: GgufFile, tokens: tuple[str, ...]) -> Tokenizer:
     texts = file.texts(f"{_KEY}merges")
     parts = [merge.partition(" ") for merge in texts]
     lefts, rights = [part[0] for part in parts], [part[2] for part in parts]
-    # The package ends the thread (a panic) where a merge is of no token. 49,000 take 14 ms so, and 30 in a loop.
+    # The package ends the thread (a panic) where a merge is of no token. Sets, as there may be 49,000.
     known = vocabulary.keys()
     if not (known >= {*lefts} and known >= {*rights} and known >= {*map(add, lefts, rights)}):
         needed = zip(texts, lefts, rights, strict=True)

@@ -219,9 +219,12 @@ class Compiled(Uncopied):
         return concrete
 
     def fixed_steps(self) -> tuple[Fixed, ...] | None:
-        """The programs of a run of what is laid out, on fixed tensors; None where it is more than these in order."""
-        parts = self.allocate().fixed_steps()
-        return None if parts is None else parts[0]
+        """The programs of a run of what is laid out, on fixed tensors; None where it is more than these in order.
+
+        What may break off comes in front of those that write, so that nobody need be told where they begin.
+        """
+        parts = self.allocate().fixed_steps(lambda action: self.is_note(action.function))
+        return None if parts is None else tuple(step for part in parts for step in part)
 
     def laid_out(self) -> ProgramMemory:
         """The memory of the program, which is made if it is not there; libraries are made of it.

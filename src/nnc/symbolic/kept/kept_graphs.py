@@ -349,7 +349,7 @@ class KeptGraph(Uncopied):
         self.allocate()
         program = self._bound_program()
         backend = DISPATCHER.backend(program.stored.backend)
-        return (Fixed(backend, program.programs[0]),) if len(program.programs) == 1 else None
+        return tuple([Fixed(backend, part) for part in program.programs])
 
     def tensor(self, symbol: Symbol) -> Tensor:
         """That of a symbol that is bound."""
