@@ -26,7 +26,7 @@ from nnc.symbolic.compiler.place.slots import aligned
 
 SCRATCH = 1000
 WINDOW = window_of(3)
-compiled_module = import_module("nnc.symbolic.compiler.compiled")
+shared_arena = import_module("nnc.symbolic.compiler.shared_arena")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,7 @@ def test_copies_of_operands_with_gaps_are_planned(monkeypatch: pytest.MonkeyPatc
 
 def test_what_planning_leaves_behind_is_given_back_for_large_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(compiled_module, "give_back_free_memory", lambda: calls.append("trim"))
+    monkeypatch.setattr(shared_arena, "give_back_free_memory", lambda: calls.append("trim"))
     graph = SymbolicGraph()
     x = graph.input(spec((64,)), "x")
     compile(graph, [ops.tanh(x)], backend="reference").allocate()
