@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from process import high_water, settled
+from process import high_water, import_whole, settled
 
 import onnx
 from nnc.backends.llvm.run.engine import engine
@@ -45,6 +45,8 @@ def random_feeds(shapes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def run_here(path: Path, sizes: dict[str, int], shapes: dict[str, np.ndarray], answers: Connection) -> None:
     """What this process takes for a file, at its highest, and the statement."""
     feeds = random_feeds(shapes)
+    # Most of these come with the first program; a statement is of what comes beyond imports.
+    import_whole("nnc.backends", "nnc.codegen", "nnc.concrete", "nnc.onnx", "nnc.planning", "nnc.symbolic")
     engine()
     before = settled()
     model = load(path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import pkgutil
+from importlib import import_module
 from pathlib import Path
 
 from nnc.core.values.storage import give_back_free_memory
@@ -31,6 +33,13 @@ def settled() -> int:
             library.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), POPULATE_READ)
     (HERE / "clear_refs").write_text("5")
     return _status("VmRSS")
+
+
+def import_whole(*packages: str) -> None:
+    """All modules of packages."""
+    for name in packages:
+        for module in pkgutil.walk_packages(import_module(name).__path__, f"{name}."):
+            import_module(module.name)
 
 
 def _status(name: str) -> int:

@@ -149,8 +149,8 @@ def equal(x1: AnyArray, x2: AnyArray, /) -> Array:
     >>> nnc.equal([1, 2], 1)
     Variable(bool[2], constant)
     [ True False]
-    >>> bool(nnc.equal([1, 2], [1, 2]))
-    True
+    >>> "same" if nnc.equal([1, 2], [1, 2]) else "others"
+    'same'
     """
     a, b = pair(x1, x2)
     result: Array = standard.equal(a, b)

@@ -40,6 +40,7 @@ def made_weights(
     # Once, and each of other shapes: not worth native code.
     folding = compile(before.graph, tuple(bind), given=read, bind=bind, backend="reference")
     folding.run()
+    folding.clear()  # now: what it is made of refers to itself, and would keep the arena until somebody looks for that
     for symbol, tensor in own.items():
         weights.hold(places[symbol], tensor)
     # The reference has a second copy of what it puts into blocks, one tensor after the other.
