@@ -1,19 +1,20 @@
 """Packages whose names come from their modules when one is first asked for, so that importing the package stays quick.
 
     _HOMES = homes({"nnc.nn.layers.dense": "Dense"})        {"Dense": "nnc.nn.layers.dense"}
-    fetched("Dense", _HOMES, globals())                     imports the module, and keeps the name in the package
+    __getattr__, __dir__ = face(_HOMES, globals())          imports the module, and keeps the name in the package
 
 A type checker reads imports under `TYPE_CHECKING` instead; a test holds that both name the same.
 """
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
 from nnc.addresses import within_addresses
 
+Names = Callable[[], list[str]]
 # Objects more than were freed before Python looks for cycles. One more than where `RareCollections` puts it, which must
 # not take this for its own.
 UNLOOKED = 100_001
@@ -28,15 +29,31 @@ def homes(rows: Mapping[str, str]) -> dict[str, str]:
     return {name: module for module, names in rows.items() for name in names.split()}
 
 
-def fetched(name: str, known: Mapping[str, str], namespace: dict[str, object]) -> object:
-    """What is called `name` in its module, or the module itself where it ends so; from now on in `namespace` too.
+def face(
+    known: Mapping[str, str],
+    namespace: dict[str, object],
+    unknown: Callable[[str, Names], AttributeError] | None = None,
+) -> tuple[Callable[[str], object], Names]:
+    """`__getattr__` and `__dir__` of a package: what is called so in its module, or the module itself where it ends so.
 
-    OutOfMemoryError where there is no memory to import it.
+    It is in the `namespace` of the package from then on. `unknown` makes the error for other names, and is told where
+    to ask for those that there are. OutOfMemoryError where there is no memory to import a module.
     """
-    module = imported(known[name])
-    value = module if known[name].endswith(f".{name}") else getattr(module, name)
-    namespace[name] = value
-    return value
+
+    def names() -> list[str]:
+        return sorted({*namespace, *known})
+
+    def fetched(name: str) -> object:
+        if name not in known:
+            if unknown is not None:
+                raise unknown(name, names)
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+        module = imported(known[name])
+        value = module if known[name].endswith(f".{name}") else getattr(module, name)
+        namespace[name] = value
+        return value
+
+    return fetched, names
 
 
 def wire() -> None:

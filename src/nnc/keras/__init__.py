@@ -11,7 +11,7 @@ one compiled program.
 
 from typing import TYPE_CHECKING
 
-from nnc.faces import fetched, homes
+from nnc.faces import face, homes
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.keras_names import KERAS
 
@@ -66,14 +66,8 @@ _HOMES = homes({
 })  # fmt: skip
 __all__ = list(_HOMES)
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
-
-
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise unknown_name("module 'nnc.keras'", name, KERAS, __dir__, "keras.")
-        return fetched(name, _HOMES, globals())
+    __getattr__, __dir__ = face(
+        _HOMES, globals(), lambda name, names: unknown_name("module 'nnc.keras'", name, KERAS, names, "keras.")
+    )

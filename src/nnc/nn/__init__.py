@@ -5,7 +5,7 @@ A name is public where its module lists it (`__all__`), or below. Its module is 
 
 from typing import TYPE_CHECKING
 
-from nnc.faces import fetched, homes
+from nnc.faces import face, homes
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
@@ -195,14 +195,8 @@ __all__ = [name for name, home in _HOMES.items() if home != f"nnc.nn.{name}"] + 
     "functional", "init", "losses", "optim", "utils",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
-
-
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise unknown_name("module 'nnc.nn'", name, LAYERS, __dir__, "nn.")
-        return fetched(name, _HOMES, globals())
+    __getattr__, __dir__ = face(
+        _HOMES, globals(), lambda name, names: unknown_name("module 'nnc.nn'", name, LAYERS, names, "nn.")
+    )

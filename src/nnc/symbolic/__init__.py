@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from nnc.faces import fetched, homes
+from nnc.faces import face, homes
 
 if TYPE_CHECKING:
     from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, give_back_after
@@ -78,14 +78,6 @@ _HOMES = homes(
     }
 )
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
-
-
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead.
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return fetched(name, _HOMES, globals())
+    __getattr__, __dir__ = face(_HOMES, globals())
