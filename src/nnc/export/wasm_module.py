@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nnc.core.values.leb128 import read_number, read_text
+from nnc.core.values.leb128 import read_number, read_text, written_number
 from nnc.errors import VerificationError
 
 MAGIC = b"\0asm\1\0\0\0"
@@ -49,12 +49,12 @@ def wasm_module(code: bytes, exports: Sequence[str], pages: int) -> bytes:
     top = data_end(code) + STACK_BYTES
     numbers = dict(_functions(code))
     rows = [(b"memory", MEMORY_KIND, 0), *((name.encode(), FUNCTION_KIND, numbers[name]) for name in exports)]
-    listed = b"".join(_bytes(name) + bytes([kind]) + _leb(number) for name, kind, number in rows)
+    listed = b"".join(_bytes(name) + bytes([kind]) + written_number(number) for name, kind, number in rows)
     own = {
-        MEMORY: b"\1\0" + _leb(pages),
+        MEMORY: b"\1\0" + written_number(pages),
         # One global, i32, that changes: where the stack begins, which grows downwards.
         GLOBAL: bytes([1, I32, 1, CONSTANT]) + _signed(top // 16 * 16) + bytes([END]),
-        EXPORT: _leb(len(rows)) + listed,
+        EXPORT: written_number(len(rows)) + listed,
     }
     taken = {kind: sections[kind] for kind in (TYPE, FUNCTION, COUNT, CODE, DATA) if kind in sections}
     parts = {**taken, **own}
@@ -126,20 +126,11 @@ def _sections(code: bytes) -> Iterator[tuple[int, bytes]]:
         at = start + nbytes
 
 
-def _leb(number: int) -> bytes:
-    content = bytearray()
-    while True:
-        byte, number = number & 127, number >> 7
-        content.append(byte | 128 if number else byte)
-        if not number:
-            return bytes(content)
-
-
 def _signed(number: int) -> bytes:
     """Such a number whose highest bit is no sign."""
-    content = _leb(number)
+    content = written_number(number)
     return content if not content[-1] & 64 else content[:-1] + bytes([content[-1] | 128, 0])
 
 
 def _bytes(content: bytes) -> bytes:
-    return _leb(len(content)) + content
+    return written_number(len(content)) + content

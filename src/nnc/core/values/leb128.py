@@ -1,4 +1,4 @@
-"""Numbers of seven bits a byte, as files of WebAssembly have them, and texts behind their lengths."""
+"""Numbers of seven bits a byte, as WebAssembly and protobuf have them, and texts behind their lengths."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ def read_number(code: bytes, place: int) -> tuple[int, int]:
         shift += 7
         if not byte & 128:
             return number, place
+
+
+def written_number(number: int) -> bytes:
+    """A number from 0 on, the lowest seven bits first; all bytes but the last are 128 or more."""
+    content = bytearray()
+    while number > 127:
+        content.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*content, number])
 
 
 def read_text(code: bytes, place: int) -> tuple[str, int]:

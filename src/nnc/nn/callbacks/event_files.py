@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nnc.arguments import checked
+from nnc.core.values.leb128 import written_number
 from nnc.nn.callbacks.callbacks import append, check_writable
 from nnc.nn.training.training import Callback, Progress, Run
 
@@ -60,7 +61,7 @@ def _masked(data: bytes) -> bytes:
 
 def event(moment: float, step: int, figures: Mapping[str, float] | None) -> bytes:
     """An event with these figures; without any the one that a file begins with."""
-    head = _field(1, FIXED64, struct.pack("<d", moment)) + _field(2, VARINT, _varint(step))
+    head = _field(1, FIXED64, struct.pack("<d", moment)) + _field(2, VARINT, written_number(step))
     if figures is None:
         return head + _sized(3, b"brain.Event:2")
     values = (
@@ -74,16 +75,7 @@ def _field(number: int, kind: int, data: bytes) -> bytes:
 
 
 def _sized(number: int, data: bytes) -> bytes:
-    return _field(number, BYTES, _varint(len(data)) + data)
-
-
-def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; all but the last have the highest bit set."""
-    parts = bytearray()
-    while value > 127:
-        parts.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*parts, value])
+    return _field(number, BYTES, written_number(len(data)) + data)
 
 
 @checked

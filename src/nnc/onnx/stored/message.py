@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.values.leb128 import written_number
 from nnc.core.values.storage import Storage
 
 Content: TypeAlias = NDArray[np.uint8]
@@ -109,14 +110,14 @@ def _cuts(take: Take, size: int) -> list[Cut]:
             raw = _only([entry for entry in _fields(take, tensor.content, tensor.stop) if entry.number == RAW_DATA])
         if raw is None or raw.nbytes <= LARGE:
             continue
-        length = _varint(tensor.nbytes - (raw.stop - raw.start))
+        length = written_number(tensor.nbytes - (raw.stop - raw.start))
         cuts += [
             Cut(tensor.length_at, tensor.content, length),
             Cut(raw.start, raw.content),
             Cut(raw.content, raw.stop, tensor=number),
         ]
         saved += raw.stop - raw.start + tensor.content - tensor.length_at - len(length)
-    return [Cut(graph.length_at, graph.content, _varint(graph.nbytes - saved)), *cuts] if cuts else []
+    return [Cut(graph.length_at, graph.content, written_number(graph.nbytes - saved)), *cuts] if cuts else []
 
 
 def _only(fields: list[WireField]) -> WireField | None:
@@ -155,11 +156,3 @@ def _number(front: bytes, place: int) -> tuple[int, int]:
         if byte < 128:
             return value, place + shift + 1
     raise ValueError("a number that does not end")
-
-
-def _varint(value: int) -> bytes:
-    digits = bytearray()
-    while value > 127:
-        digits.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*digits, value])
