@@ -14,23 +14,16 @@ import gc
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
+from process import anonymous
 
 from nnc import nn, ops
 from nnc.core.settings import SETTINGS
 from nnc.dynamic import DynamicGraph
 from nnc.nn.zoo import network
 
-STATUS = Path("/proc/self/status")
 SAMPLES = 40
-
-
-def anonymous() -> int:
-    """Bytes of memory that no file is behind."""
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith("RssAnon"))
-    return int(line.split()[1]) * 1024
 
 
 def model() -> nn.Model:

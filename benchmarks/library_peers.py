@@ -27,13 +27,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from library import fastest, runner
+from library import aligned, fastest, runner
 from onnx.version_converter import convert_version
+from process import anonymous
 
 import nnc.onnx
 import onnx
@@ -201,12 +201,6 @@ LOADERS: Mapping[str, Callable[[Path, Path, np.ndarray], Loaded]] = {
 MODULES = {"onnxruntime": "onnxruntime", "mnn": "MNN", "iree": "iree.runtime", "ncnn": "ncnn", "tvm": "tvm"}
 
 
-def anonymous() -> int:
-    """Bytes in memory that no file is behind."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
-
-
 def executable() -> dict[str, int]:
     """The bytes of each file that this process may execute."""
     sizes: dict[str, int] = {}
@@ -218,45 +212,35 @@ def executable() -> dict[str, int]:
     return sizes
 
 
-def run_alone(peer: str, path: Path, folder: Path, answers: Connection) -> None:
+def run_alone(peer: str, path: Path, folder: Path) -> dict[str, object]:
     """What a process takes to load and to run a file that was converted before."""
     image = np.random.default_rng(0).random(IMAGE, np.float32)
     if peer == "library":
-        answers.send(library_alone(folder, image))
-        return
+        return library_alone(folder, image)
     before, mapped = anonymous(), executable()
     loaded = LOADERS[peer](path, folder, image)
     for _ in range(3):
         loaded.run()
     code = sum(size for name, size in executable().items() if name not in mapped)
-    answers.send({**loaded.facts, "anonymous": anonymous() - before, "code": code})
+    return {**loaded.facts, "anonymous": anonymous() - before, "code": code}
 
 
-def library_alone(folder: Path, image: np.ndarray) -> dict[str, int]:
+def library_alone(folder: Path, image: np.ndarray) -> dict[str, object]:
     """Our shared library was linked before: it needs neither nnc nor a compiler."""
     facts = json.loads((folder / FACTS).read_text())
     before = anonymous()
     function = ctypes.CDLL(str(folder / "network.so")).network_run
-    whole = np.zeros(facts["arena"] + 64, np.uint8)
-    result = np.zeros(facts["result"], np.float32)
-    place = ctypes.c_void_p(whole.ctypes.data + -whole.ctypes.data % 64)
+    arena, result = aligned(facts["arena"]), np.zeros(facts["result"], np.float32)
     inputs, outputs = (ctypes.c_void_p * 1)(image.ctypes.data), (ctypes.c_void_p * 1)(result.ctypes.data)
     for _ in range(3):
-        assert function(place, inputs, outputs) == 0
+        assert function(ctypes.c_void_p(arena.ctypes.data), inputs, outputs) == 0
     return {"anonymous": anonymous() - before}
 
 
-def alone(peer: str, path: Path, folder: Path) -> dict[str, int]:
+def alone(peer: str, path: Path, folder: Path) -> dict[str, object]:
     """`run_alone` in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    answers, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=run_alone, args=(peer, path, folder, theirs))
-    process.start()
-    theirs.close()
-    try:
-        return answers.recv()
-    finally:
-        process.join()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(run_alone, (peer, path, folder))
 
 
 def compared(name: str, peers: list[str], seconds: float) -> None:

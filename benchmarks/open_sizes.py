@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from process import anonymous
 
 from nnc import nn
 from nnc.backends.llvm.run import jit
@@ -37,8 +38,7 @@ RANDOM = np.random.default_rng(0)
 
 def resident() -> float:
     """MiB of the process that no file backs."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("RssAnon:")[1].split()[0]) / 1024
+    return anonymous() / 2**20
 
 
 def measured(what: str, model: nn.Model, sizes: Iterable[int], work: Callable[[int], object]) -> None:

@@ -19,6 +19,11 @@ def high_water() -> int:
     return _status("VmHWM")
 
 
+def anonymous() -> int:
+    """The bytes in memory that no file is behind (RssAnon)."""
+    return _status("RssAnon")
+
+
 def settled() -> int:
     """The bytes in memory (VmRSS) after which a rise of `high_water` is memory that no file is behind.
 
