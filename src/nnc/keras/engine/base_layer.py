@@ -27,6 +27,7 @@ from nnc.dynamic.tree import flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.keras import initializers, regularizers
+from nnc.keras.engine.feeding import is_numbers
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
 from nnc.keras.engine.room import take_room
 from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
@@ -330,7 +331,7 @@ class Layer(Module):
         if "name" not in vars(self):
             fix = "super().__init__() at the head of its __init__"
             raise UsageError(type(self).__name__, got="a layer that is not made", need="that of Layer", fix=fix)
-        values = tuple(map(_as_array, values))
+        values = tuple([n.asarray(value) if is_numbers(value) else value for value in values])
         leaves, _ = flatten((values, options))
         if any(isinstance(leaf, str) for leaf in leaves):
             raise ArgumentError(type(self).__name__, got="a text", need="arrays", origin=caller_origin())
@@ -420,14 +421,6 @@ def _make_weights(layer: Layer, input_shape: Any) -> None:
 
 # Set behind the class, which checks and wraps what it finds there.
 Layer.build = _build_of_shape(_make_weights)
-
-
-def _as_array(value: Any) -> Any:
-    """Nested lists of numbers are an array."""
-    if not isinstance(value, list | tuple) or not value:
-        return value
-    leaves, _ = flatten(value)
-    return n.asarray(value) if all(isinstance(leaf, int | float | np.generic) for leaf in leaves) else value
 
 
 def _batch_shape(value: Any) -> tuple[int | None, ...]:

@@ -28,6 +28,13 @@ def array(value: Any) -> NDArray[Any]:
     return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
+def is_numbers(value: Any) -> bool:
+    """Whether it is a list of numbers, or of lists of them, which stands for one array."""
+    if not isinstance(value, list | tuple):
+        return False
+    return all(isinstance(leaf, int | float | np.generic) for leaf in flatten(value)[0])
+
+
 def is_arrays(x: Any) -> bool:
     """Whether it is arrays in memory, and no source of batches."""
     if isinstance(x, list | tuple):
@@ -41,8 +48,7 @@ class Arrays:
     """Batches of arrays in memory, in another order in each epoch where it is asked for."""
 
     def __init__(self, x: Any, y: Any, weights: Any, batch_size: int, shuffle: bool) -> None:
-        self.x, self.y = map_leaves(array, _as_tree(x)), None if y is None else map_leaves(array, _as_tree(y))
-        self.weights = None if weights is None else map_leaves(array, _as_tree(weights))
+        self.x, self.y, self.weights = _arrays(x), _arrays(y), _arrays(weights)
         self.batch_size, self.shuffle = batch_size, shuffle
         counts = {
             len(leaf) if leaf.ndim else 0 for leaf in flatten((self.x, self.y, self.weights))[0] if leaf is not None
@@ -113,14 +119,14 @@ def _batch(row: Any) -> Batch:
         got, need = f"a batch of {len(parts)}", "(x,), (x, y) or (x, y, sample_weight)"
         raise DataError("fit", got=got, need=need, origin=caller_origin())
     x, y, weights = (*parts, None, None)[:3]
-    return tuple(None if part is None else map_leaves(array, _as_tree(part)) for part in (x, y, weights))  # type: ignore[return-value]
+    return _arrays(x), _arrays(y), _arrays(weights)
 
 
-def _as_tree(value: Any) -> Any:
-    """Lists of numbers, and of lists of them, are one array."""
-    if isinstance(value, list | tuple) and all(isinstance(leaf, int | float) for leaf in flatten(value)[0]):
-        return np.asarray(value)
-    return value if isinstance(value, list | tuple | dict) else plain(value)
+def _arrays(value: Any) -> Any:
+    """The arrays in it; None where it is not given."""
+    if value is None:
+        return None
+    return map_leaves(array, np.asarray(value) if is_numbers(value) else value)
 
 
 def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: bool) -> Arrays | Batches:
