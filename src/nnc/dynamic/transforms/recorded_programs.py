@@ -21,12 +21,8 @@ def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | K
     def anew() -> Compiled:
         return compiled(draft.simplified(options.backend), options)
 
-    kept = None if place is None else place.load(anew)
-    if kept is not None:
-        return kept.rebind(constants)
-    program = anew()
-    program.behind_layout = None if place is None else place.keep
-    return program
+    program = anew() if place is None else place.program(anew)
+    return program.rebind(constants) if isinstance(program, KeptGraph) else program
 
 
 def compiled(draft: FunctionDraft, options: CompileOptions) -> Compiled:

@@ -16,7 +16,7 @@ from nnc.nn.steps.padding import Built
 from nnc.parallel.ordering import gather_again, order_collectives
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
-from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace, KeptGraph
+from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, assign_layouts, has_channels_first, lower_precision, simplify
 from nnc.symbolic.records import ExecKey
@@ -180,11 +180,7 @@ class TracedStep:
             reports.extend(draft.reports)
             return draft.compiled()
 
-        program: Compiled | KeptGraph | None = place.load(anew)
-        if program is None:
-            program = anew()
-            program.behind_layout = place.keep
-        step = ModelStep(program, *self.ends, reports)
+        step = ModelStep(place.program(anew), *self.ends, reports)
         return PlannedStep(step, self.step.given, self.step.precision)
 
     def _place(self) -> GraphPlace | None:

@@ -223,8 +223,12 @@ class Compiled(Uncopied):
 
         What may break off comes in front of those that write, so that nobody need be told where they begin.
         """
-        parts = self.allocate().fixed_steps(lambda action: self.is_note(action.function))
+        parts = self.fixed_parts()
         return None if parts is None else tuple(step for part in parts for step in part)
+
+    def fixed_parts(self) -> tuple[tuple[Fixed, ...], ...] | None:
+        """The same in front of where a run notes that it begins to write, and behind."""
+        return self.allocate().fixed_steps(lambda action: self.is_note(action.function))
 
     def laid_out(self) -> ProgramMemory:
         """The memory of the program, which is made if it is not there; libraries are made of it.

@@ -97,8 +97,7 @@ class StoredProgram:
         outputs: Sequence[Symbol],
         symbols: Sequence[Symbol] | None,
     ) -> tuple[Self, tuple[Tensor, ...]] | None:
-        memory, concrete = compiled.laid_out(), compiled.allocate()
-        fixed, (problem, plan) = concrete.fixed_steps(lambda action: compiled.is_note(action.function)), compiled.plan()
+        memory, fixed, (problem, plan) = compiled.laid_out(), compiled.fixed_parts(), compiled.plan()
         if fixed is None or problem.interference is not None or problem.companions:
             return None
         bound = _bound_tensors(compiled, memory, symbols)

@@ -1,8 +1,7 @@
 """Compiled graphs that another process has made, on the disk by the graph as it was traced, in front of its passes.
 
     place = GraphPlace.of(asked, backend, options)        asked: the graph, and its symbols that a caller speaks of
-    program = place.load(anew)                            a KeptGraph, or None; `anew` compiles the graph
-    place.keep(compiled)                                  when a program of the graph is laid out
+    program = place.program(anew)                         a KeptGraph, or what `anew` compiles, which is kept
 
 Of what traced the graph nothing is in the key, so that code of anybody, whatever it reads, makes no stale program: it
 runs, and another graph is another key (docs/design/0041-programs-on-disk.md).
@@ -127,8 +126,17 @@ class GraphPlace:
             return None
         return cls(disk, disk.key(f"graph {backend} {options!r}\n{text}"), asked, asked.origins())
 
-    def load(self, anew: Callable[[], Compiled]) -> KeptGraph | None:
-        """The program, over no tensors yet; None for what does not fit. `anew` compiles the graph."""
+    def program(self, anew: Callable[[], Compiled]) -> Compiled | KeptGraph:
+        """From the disk, over no tensors yet, or as `anew` compiles the graph: that is kept when it is laid out."""
+        kept = self._load(anew)
+        if kept is not None:
+            return kept
+        made = anew()
+        made.behind_layout = self._keep
+        return made
+
+    def _load(self, anew: Callable[[], Compiled]) -> KeptGraph | None:
+        """None for what does not fit."""
         values = self.disk.load(self.key)
         try:
             return None if values is None else self._kept(values, anew)
@@ -154,7 +162,7 @@ class GraphPlace:
         source = _Source(asked, RestoredProgram(stored, stored.statement, parts, (), Arena()), written, anew)
         return KeptGraph(source, stored.statement, dict.fromkeys(asked.bound), Arena(stored.statement.arenas))
 
-    def keep(self, compiled: Compiled) -> None:
+    def _keep(self, compiled: Compiled) -> None:
         """Keep a program that is laid out, unless it cannot be."""
         if self._is_kept or compiled.copied is not None:
             return
