@@ -36,7 +36,7 @@ from nnc.nn.modules.nested_values import (
     nested_outputs,
 )
 from nnc.nn.state.frames import in_training, path_below, renewed_in_frame, running, value_of
-from nnc.nn.state.layer_state import LayerState, OwnTensors
+from nnc.nn.state.layer_state import LayerState
 
 # What other libraries call the function of a module.
 FORWARD = ("__call__", "call")
@@ -210,21 +210,6 @@ class Module(MultiLayer):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.own.variables, *self.own.statistics})
-
-    def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
-        if type(self).__setstate__ is not Module.__setstate__:
-            return super().__reduce_ex__(protocol)
-        # As a state that is set behind the making: attributes may refer to the module again.
-        make, given, state = (*object.__reduce_ex__(self, protocol), None)[:3]
-        return make, given, (state, getattr(self, "_own", None))
-
-    def __setstate__(self, state: tuple[Any, OwnTensors | None]) -> None:
-        attributes, own = state
-        fields, slots = attributes if isinstance(attributes, tuple) else (attributes, None)
-        for name, value in {**(fields or {}), **(slots or {})}.items():
-            object.__setattr__(self, name, value)
-        if own is not None:
-            object.__setattr__(self, "_own", own)
 
     def __repr__(self) -> str:
         layers = [f"{name}={layer!r}" for name, layer in self.named_children()]

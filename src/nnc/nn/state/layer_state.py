@@ -360,7 +360,21 @@ class LayerState:
     def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
         reduced = super().__reduce_ex__(protocol)
         own: OwnTensors | None = getattr(self, "_own", None)
-        return reduced if own is None or isinstance(reduced, str) else (_restored, (reduced[:3], own))
+        if isinstance(reduced, str):
+            return reduced
+        if type(self).__setstate__ is not LayerState.__setstate__:
+            return reduced if own is None else (_restored, (reduced[:3], own))
+        # As a state that is set behind the making: attributes may refer to the layer again.
+        make, given, state = (*reduced, None)[:3]
+        return make, given, (state, own)
+
+    def __setstate__(self, state: tuple[Any, OwnTensors | None]) -> None:
+        attributes, own = state
+        fields, slots = attributes if isinstance(attributes, tuple) else (attributes, None)
+        for name, value in {**(fields or {}), **(slots or {})}.items():
+            object.__setattr__(self, name, value)
+        if own is not None:
+            object.__setattr__(self, "_own", own)
 
 
 class Parameters:
@@ -393,14 +407,10 @@ def joined(path: str, name: str) -> str:
 
 
 def _restored(reduced: tuple[Any, ...], own: OwnTensors) -> Any:  # noqa: ANN401  # the layer
-    """A layer of what `__reduce_ex__` gave."""
+    """A layer that sets its state itself, of what `__reduce_ex__` gave."""
     make, given, state = (*reduced, None)[:3]
     layer = make(*given)
-    if state is not None and hasattr(layer, "__setstate__"):
+    if state is not None:
         layer.__setstate__(state)
-    elif state is not None:
-        fields, slots = state if isinstance(state, tuple) else (state, None)
-        for name, value in {**(fields or {}), **(slots or {})}.items():
-            object.__setattr__(layer, name, value)
     object.__setattr__(layer, "_own", own)
     return layer
