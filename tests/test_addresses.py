@@ -86,6 +86,47 @@ def test_few_addresses_are_told_of_and_more_are_used(
     assert rest == ["went on"]
 
 
+FULL = """
+import resource
+from pathlib import Path
+from nnc.addresses import within_addresses
+from nnc.errors import OutOfMemoryError
+
+with within_addresses("a step that has what it needs"):
+    pass
+held, count = [None] * 200_000, 0
+
+def fill():
+    global count
+    for size in (100_000, 5_000, 480, 400, 320, 256, 224, 192, 160, 128, 96, 64, 48, 40):
+        try:
+            while True:
+                held[count] = bytes(size)
+                count += 1
+        except MemoryError:
+            pass
+
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 20), resource.RLIM_INFINITY))
+fill()
+fill()
+told = ""
+try:
+    with within_addresses("the step"):
+        raise MemoryError
+except OutOfMemoryError as error:
+    told = error
+held.clear()
+print(told)
+"""
+
+
+def test_the_error_is_made_where_nothing_is_left() -> None:
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the step: got a limit of")
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -30,6 +30,10 @@ UNMAPPED = (
     "cannot change memory protections",
 )
 
+# Addresses that nothing is in, given back where an error is to be made: Python asks for 1 MB at a time.
+RESERVE_BYTES = 2 << 20
+_RESERVE: list[mmap.mmap] = []
+
 
 def address_limit() -> int | None:
     """Bytes of addresses that the process may have; None without a limit."""
@@ -54,6 +58,9 @@ def within_addresses(step: str) -> Iterator[None]:
     So are errors of the system and of its loader that say the same, and under a limit a SystemError: code in C that did
     not look whether it got memory.
     """
+    if not _RESERVE:
+        with suppress(OSError, MemoryError):
+            _RESERVE.append(mmap.mmap(-1, RESERVE_BYTES))
     try:
         yield
     except OutOfMemoryError:
@@ -94,6 +101,7 @@ def check_addresses(step: str, nbytes: int) -> None:
 
 
 def _shortage(step: str, need: str) -> OutOfMemoryError:
+    _RESERVE.clear()
     limit = address_limit()
     if limit is None:
         return OutOfMemoryError(step, got="no more memory of the system", need=need)
