@@ -7,6 +7,7 @@ A type checker reads imports under `TYPE_CHECKING` instead; a test holds that bo
 """
 
 import gc
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,6 +16,8 @@ from types import ModuleType
 from nnc.addresses import within_addresses
 
 Names = Callable[[], list[str]]
+# What could not be imported since the last import that succeeded.
+_FAILED: list[str] = []
 # Objects more than were freed before Python looks for cycles. One more than where `RareCollections` puts it, which must
 # not take this for its own.
 UNLOOKED = 100_001
@@ -68,7 +71,7 @@ def wire() -> None:
 def imported(module: str) -> ModuleType:
     """The module, with rare looks for cycles: all that an import makes stays, and they took a sixth of its time.
 
-    OutOfMemoryError where there is no memory for it.
+    OutOfMemoryError where there is no memory for it. What was interrupted can be imported again.
     """
     before = gc.get_threshold()
     is_often = 0 < before[0] < UNLOOKED - 1
@@ -76,7 +79,23 @@ def imported(module: str) -> ModuleType:
         gc.set_threshold(UNLOOKED, *before[1:])
     try:
         with within_addresses(f"importing {module}"):
+            if _FAILED:
+                _import_parents()
             return import_module(module)
+    except BaseException:
+        _FAILED.append(module)
+        raise
     finally:
         if is_often and gc.get_threshold()[0] == UNLOOKED:
             gc.set_threshold(*before)
+
+
+def _import_parents() -> None:
+    """Python forgets a package whose import fails, not the modules that it had imported of itself.
+
+    Who asks for one of these first would import the package from its own middle: it is imported before.
+    """
+    _FAILED.clear()
+    parents = {name.rpartition(".")[0] for name in list(sys.modules) if name.startswith("nnc.")}
+    for parent in sorted(parents - sys.modules.keys()):
+        import_module(parent)

@@ -96,3 +96,29 @@ def test_the_table_of_a_face_names_what_a_type_checker_reads(package: str) -> No
 def test_layers_are_imported_when_one_is_used() -> None:
     asked = ("nnc.nn.model", "nnc.nn.layers", "nnc.symbolic", "nnc.dynamic", "nnc.planning.portfolio")
     assert run(f"import sys; from nnc import nn; print([name for name in {asked} if name in sys.modules])") == "[]\n"
+
+
+INTERRUPTED = """
+import sys
+import nnc
+
+class Interruption:
+    asked = False
+
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE and not self.asked:
+            self.asked = True
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interruption())
+try:
+    nnc.array([1.0, 2.0])
+except KeyboardInterrupt:
+    print((nnc.array([1.0, 2.0]) * 2).tolist())
+"""
+
+
+@pytest.mark.parametrize("module", ["nnc.ops.rules", "nnc.ops.elementwise.pointwise", "nnc.graph.composition"])
+def test_what_was_interrupted_is_imported_again(module: str) -> None:
+    """What a package had imported of itself was met without the package."""
+    assert run(INTERRUPTED.replace("MODULE", repr(module))) == "[2.0, 4.0]\n"
