@@ -61,10 +61,34 @@ def check_format(subject: str, data_format: str | None) -> None:
         raise refused(subject, "data_format", data_format, fix)
 
 
-class _Convolution(Layer):
-    """What convolutions over any number of axes share."""
+class _Windowed(Layer):
+    """A sum over windows of images, or of as many other axes as the `rank` says."""
 
     rank: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        strides: Sizes,
+        padding: Padding,
+        dilation_rate: Sizes,
+        data_format: str | None,
+        activation: Any,
+        use_bias: bool,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        kind = type(self).__name__
+        check_format(kind, data_format)
+        self.kernel_size = per_axis(kind, "kernel_size", kernel_size, self.rank)
+        self.strides = per_axis(kind, "strides", strides, self.rank)
+        self.dilation_rate = per_axis(kind, "dilation_rate", dilation_rate, self.rank)
+        self.padding, self.activation, self.use_bias = padding.lower(), activations.get(activation), use_bias
+
+
+class _Convolution(_Windowed):
+    """What convolutions over any number of axes share."""
+
     transposed: ClassVar[bool] = False
 
     def __init__(
@@ -84,16 +108,10 @@ class _Convolution(Layer):
         bias_regularizer: Any = None,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        kind = type(self).__name__
-        check_format(kind, data_format)
-        self.filters, self.padding, self.groups, self.use_bias = filters, padding.lower(), groups, use_bias
+        super().__init__(kernel_size, strides, padding, dilation_rate, data_format, activation, use_bias, **options)
+        self.filters, self.groups = filters, groups
         if self.padding == "causal" and self.rank != 1:
-            raise refused(kind, "padding", padding, 'padding="same" or "valid"')
-        self.kernel_size = per_axis(kind, "kernel_size", kernel_size, self.rank)
-        self.strides = per_axis(kind, "strides", strides, self.rank)
-        self.dilation_rate = per_axis(kind, "dilation_rate", dilation_rate, self.rank)
-        self.activation = activations.get(activation)
+            raise refused(type(self).__name__, "padding", padding, 'padding="same" or "valid"')
         self.starts, self.penalties = (kernel_initializer, bias_initializer), (kernel_regularizer, bias_regularizer)
 
     def make_weights(self, input_shape: Any) -> None:
@@ -188,8 +206,10 @@ class Conv1DTranspose(_Transposed):
 
 
 @checked
-class DepthwiseConv2D(Layer):
+class DepthwiseConv2D(_Windowed):
     """Each channel is convolved with `depth_multiplier` filters of its own."""
+
+    rank = 2
 
     def __init__(
         self,
@@ -206,14 +226,9 @@ class DepthwiseConv2D(Layer):
         depthwise_regularizer: Any = None,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        check_format("DepthwiseConv2D", data_format)
-        self.kernel_size = per_axis("DepthwiseConv2D", "kernel_size", kernel_size, 2)
-        self.strides = per_axis("DepthwiseConv2D", "strides", strides, 2)
-        self.dilation_rate = per_axis("DepthwiseConv2D", "dilation_rate", dilation_rate, 2)
-        self.padding, self.depth_multiplier, self.use_bias = padding.lower(), depth_multiplier, use_bias
-        self.activation, self.starts = activations.get(activation), (depthwise_initializer, bias_initializer)
-        self.penalty = depthwise_regularizer
+        super().__init__(kernel_size, strides, padding, dilation_rate, data_format, activation, use_bias, **options)
+        self.depth_multiplier, self.penalty = depth_multiplier, depthwise_regularizer
+        self.starts = depthwise_initializer, bias_initializer
 
     def make_weights(self, input_shape: Any) -> None:
         channels, many = input_shape[-1], self.depth_multiplier
@@ -236,9 +251,7 @@ def depthwise(x: Any, kernel: Any, strides: Sequence[int], padding: str, dilatio
     )
 
 
-class _Separable(Layer):
-    rank: ClassVar[int]
-
+class _Separable(_Windowed):
     def __init__(
         self,
         filters: Count,
@@ -255,14 +268,8 @@ class _Separable(Layer):
         bias_initializer: Any = "zeros",
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        kind = type(self).__name__
-        check_format(kind, data_format)
-        self.filters, self.padding, self.use_bias = filters, padding.lower(), use_bias
-        self.kernel_size = per_axis(kind, "kernel_size", kernel_size, self.rank)
-        self.strides = per_axis(kind, "strides", strides, self.rank)
-        self.dilation_rate = per_axis(kind, "dilation_rate", dilation_rate, self.rank)
-        self.depth_multiplier, self.activation = depth_multiplier, activations.get(activation)
+        super().__init__(kernel_size, strides, padding, dilation_rate, data_format, activation, use_bias, **options)
+        self.filters, self.depth_multiplier = filters, depth_multiplier
         self.starts = depthwise_initializer, pointwise_initializer, bias_initializer
 
     def make_weights(self, input_shape: Any) -> None:
