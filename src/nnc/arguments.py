@@ -2,6 +2,7 @@
 
     @checked      a class, function or method: the arguments are checked before anything is done
     @explained    what is called often, of a class its public methods: looked at once it has failed, for the reason why
+    check_made    in the `__new__` that a family of classes shares: the arguments of each class' constructor
 
 A wrong one is an ArgumentError with got / need / fix, never Python's own TypeError from somewhere inside. An annotation
 may state a range too, by name: `Count` (1, 2, …), `Size` (0, 1, …), both below 2^63,
@@ -43,6 +44,8 @@ PAST_SIZES = 2.0**63
 _FREQUENT: list[object] = []
 # Constructors whose arguments are checked before they run.
 _BEFORE: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()
+# What constructors ask for, whose arguments `check_made` looks at.
+_MADE: weakref.WeakKeyDictionary[Callable[..., Any], Rules] = weakref.WeakKeyDictionary()
 # What can be gone through again and again, and holds what it gives.
 HELD = (list, tuple, dict, set, frozenset, range)
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -143,6 +146,33 @@ def checked_as(name: str) -> Callable[[D], D]:
         return kind
 
     return check
+
+
+def check_made(kind: type, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
+    """ArgumentError for arguments that the constructors of `kind` do not take; one of a user's takes anything.
+
+    What a constructor takes by any name is what that of the next class takes.
+    """
+    given: tuple[object, ...] = (None, *args)
+    for base in kind.__mro__:
+        initialize: Any = vars(base).get("__init__")
+        if initialize is None:
+            continue
+        if not str(getattr(initialize, "__module__", "")).startswith("nnc."):
+            return
+        if initialize not in _MADE:
+            _MADE[initialize] = _rules_of(initialize, _hints(initialize))
+        rules = _MADE[initialize]
+        broken = rules.broken(given, kwargs)
+        if broken is not None:
+            raise _fault(kind.__qualname__, *broken)
+        fault = unknown_argument(kind.__qualname__, kwargs, rules.named) if rules.others is None else None
+        if fault is not None:
+            fault.origin = _origin()
+            raise fault
+        if rules.others is None:
+            return
+        given, kwargs = (), {name: value for name, value in kwargs.items() if name not in rules.named}
 
 
 def explained(door: D) -> D:

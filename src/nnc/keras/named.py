@@ -6,8 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
+from inspect import Signature, signature
 from typing import Any, TypeVar
 
+from nnc.arguments import check_made
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError
 
@@ -37,10 +39,23 @@ class Made:
         self.args, self.options = args, options
 
 
+class Constructor:
+    """The signature of a class: that of its `__init__`, where `__new__` takes whatever is given."""
+
+    def __get__(self, instance: object, owner: type) -> Signature:
+        if instance is not None:
+            raise AttributeError("__signature__")
+        whole = signature(owner.__init__)  # type: ignore[misc]  # of this class and no other
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
 class Remembered:
-    """An object that remembers what it was made of."""
+    """An object that remembers what it was made of, which is checked before it is made."""
+
+    __signature__ = Constructor()
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
+        check_made(cls, args, options)
         made = object.__new__(cls)
         object.__setattr__(made, "_made", Made(args, options))
         return made

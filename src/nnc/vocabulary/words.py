@@ -30,7 +30,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "scale": ("deviation",),
     "std": ("deviation",),
     "p": ("rate",),
-    "lr": ("rate",),
+    "lr": ("rate", "learning_rate"),
     "learning_rate": ("rate", "lr"),
     "beta_1": ("beta1",),
     "beta_2": ("beta2",),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc import numerics as n
+from nnc.arguments import Size, check_made, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
@@ -31,7 +32,7 @@ from nnc.keras.engine.feeding import is_numbers
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
 from nnc.keras.engine.room import take_room
 from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
-from nnc.keras.named import Made, fresh_name, refused, snake_case
+from nnc.keras.named import Constructor, Made, fresh_name, refused, snake_case
 from nnc.nn.layers.layer import MultiLayer
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.state.layer_state import LayerState
@@ -40,9 +41,7 @@ from nnc.nn.state.layer_state import LayerState
 _TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
 # What layers add to the loss while they are called.
 _LOSSES: ContextVar[list[Any] | None] = ContextVar("losses", default=None)
-# What layers of Keras take by name, whatever they compute.
 CLIPPED = "clip the weight in a callback, or divide by its norm in call"
-COMMON = ("name", "trainable", "dtype", "input_shape", "batch_input_shape", "input_dim", "activity_regularizer")
 
 
 @contextmanager
@@ -84,6 +83,7 @@ class Layer(Module):
     # How many axes inputs have, the batch among them; 0 is any.
     dimensions: ClassVar[int] = 0
     _takes: ClassVar[frozenset[str]] = frozenset()
+    __signature__ = Constructor()
 
     def __init_subclass__(cls) -> None:
         build = cls.__dict__.get("build")
@@ -99,30 +99,40 @@ class Layer(Module):
             cls._takes = frozenset(("training",)) if anything else frozenset(parameters)
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
-        """A layer that remembers what it was made of."""
+        """A layer that remembers what it was made of, which is checked before."""
+        check_made(cls, args, options)
         made = object.__new__(cls)
         object.__setattr__(made, "_made", Made(args, options))
         made.own.training = False
         return made
 
-    def __init__(self, **options: Any) -> None:
-        unknown = sorted(options.keys() - {*COMMON})
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        input_shape: Sequence[Size | None] | None = None,
+        batch_input_shape: Sequence[Size | None] | None = None,
+        input_dim: Size | None = None,
+        activity_regularizer: Any = None,
+        **unknown_options: Any,
+    ) -> None:
+        unknown = sorted(unknown_options)
         if unknown:
-            got, need = f"{unknown[0]}={options[unknown[0]]!r}", f"its own options, or {', '.join(COMMON[:3])}"
+            got = f"{unknown[0]}={shown(unknown_options[unknown[0]])}"
+            need = "its own options, or name, trainable, dtype"
             fix = CLIPPED if unknown[0].endswith("_constraint") else ""
             raise ArgumentError(type(self).__name__, got=got, need=need, fix=fix, origin=caller_origin())
-        dtype = options.get("dtype")
         if dtype is not None and str(getattr(dtype, "name", dtype)) not in ("float32", "f32"):
             raise refused(type(self).__name__, "dtype", dtype, "nnc.nn.Model(model, shape, precision=nnc.bf16)")
-        self.name = options.get("name") or fresh_name(snake_case(type(self).__name__))
-        shape = options.get("input_shape")
-        if options.get("batch_input_shape") is not None:
-            shape = options["batch_input_shape"][1:]
-        if options.get("input_dim") is not None:
-            shape = (options["input_dim"],)
+        self.name = name or fresh_name(snake_case(type(self).__name__))
+        shape = input_shape if batch_input_shape is None else batch_input_shape[1:]
+        if input_dim is not None:
+            shape = (input_dim,)
         self.given_shape: tuple[int | None, ...] | None = None if shape is None else tuple(shape)
-        self.activity_regularizer = regularizers.get(options.get("activity_regularizer"))
-        if not options.get("trainable", True):
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        if not trainable:
             self.trainable = False
 
     # ---- what subclasses say
