@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Literal, NoReturn, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from nnc.arguments import checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.command import AnyCommand, Command
@@ -28,6 +27,7 @@ from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace, is_array
+from nnc.dynamic.transforms.transformed import transformation
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.ops.batching import BATCHED, BatchedCall
@@ -91,7 +91,7 @@ def active_levels() -> tuple[VmapLevel, ...]:
     return _LEVELS.get()
 
 
-@checked
+@transformation
 def vmap(
     function: Function, in_axes: Tree = 0, out_axes: Tree = 0, *, randomness: Literal["same", "different"] = "same"
 ) -> Function:

@@ -19,8 +19,8 @@ part of that one's program.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
@@ -58,6 +58,7 @@ from nnc.dynamic.transforms.recording import (
     record,
 )
 from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, names_of, spec_of
+from nnc.dynamic.transforms.transformed import check_named, is_named
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError
@@ -137,13 +138,19 @@ class CompiledFunction(Generic[P, R]):
         result: R = program.assembled(values)
         return result
 
+    def __copy__(self) -> CompiledFunction[P, R]:
+        return self if is_named(self) else CompiledFunction(self.function, self.options)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> CompiledFunction[P, R]:
+        if is_named(self):
+            return self
+        return CompiledFunction(deepcopy(self.function, memo), deepcopy(self.options, memo))
+
     def __reduce__(self) -> str | tuple[object, ...]:
-        # A partial function has no name.
-        place: str = getattr(self, "__qualname__", "")
-        named: object = sys.modules.get(self.__module__)
-        for name in place.split("."):
-            named = getattr(named, name, None)
-        return place if named is self else (CompiledFunction, (self.function, self.options))
+        if is_named(self):
+            return getattr(self, "__qualname__", "")
+        check_named("compile", [self.function])
+        return CompiledFunction, (self.function, self.options)
 
     def memory(self, *args: Tree, **kwargs: Tree) -> MemoryStatement:
         """The bytes of the program for these arguments, before it runs. A `TensorSpec` may stand for an array.

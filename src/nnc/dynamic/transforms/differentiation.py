@@ -15,7 +15,7 @@ differentiated once more; else it is constant, and a loop of updates leaves noth
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any
@@ -31,6 +31,7 @@ from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, vmap
 from nnc.dynamic.transforms.leaves import as_array_like, unbatched
+from nnc.dynamic.transforms.transformed import Function, transformation
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, NotDifferentiableError, ShapeError
@@ -42,11 +43,8 @@ from nnc.symbolic.forward import jvp as symbolic_jvp
 from nnc.symbolic.gradient import backward
 from nnc.symbolic.ir import Symbol
 
-# `Any`: users' functions, and containers of operands of whatever shape.
-Function = Callable[..., Any]
 
-
-@checked
+@transformation
 def value_and_grad(
     function: Function, argnums: int | Sequence[int] | Function = 0, *, has_aux: bool = False
 ) -> Function:
@@ -105,7 +103,7 @@ def _detached(value: Tree) -> Tree:
     return constant_of(value) if isinstance(value, ArrayOperand) else value
 
 
-@checked
+@transformation
 def grad(function: Function, argnums: int | Sequence[int] | Function = 0, *, has_aux: bool = False) -> Function:
     """The function that gives the gradient of the scalar `function`; with `has_aux` (gradient, aux).
 
@@ -153,7 +151,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> 
         return map_leaves(world.settled, result), map_leaves(world.settled, shape.unflatten(changes))
 
 
-@checked
+@transformation
 def hessian(function: Function) -> Function:
     """The function that gives the second derivatives of the scalar `function` of one array: [*x.shape, *x.shape]."""
 

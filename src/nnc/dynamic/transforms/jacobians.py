@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from nnc.arguments import checked
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.batched import vmap
 from nnc.dynamic.transforms.differentiation import jvp, vjp
+from nnc.dynamic.transforms.transformed import transformation
 
 Function = Callable[..., Any]
 
 
-@checked
+@transformation
 def jacfwd(function: Function) -> Function:
     """The function that gives the derivatives of one array by its first argument, forwards: [*y.shape, *x.shape].
 
@@ -45,7 +45,7 @@ def jacfwd(function: Function) -> Function:
     return differentiated
 
 
-@checked
+@transformation
 def jacrev(function: Function) -> Function:
     """The function that gives the derivatives of one array by its first argument, backwards: [*y.shape, *x.shape].
 

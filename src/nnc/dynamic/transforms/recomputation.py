@@ -32,6 +32,7 @@ from nnc.dynamic.transforms.batched import active_levels, operand_of
 from nnc.dynamic.transforms.control_flow import scan
 from nnc.dynamic.transforms.differentiation import vjp
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
+from nnc.dynamic.transforms.transformed import transformation
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ShapeError
@@ -41,7 +42,7 @@ Function = Callable[..., Any]
 Pure: TypeAlias = Callable[[Sequence[Variable]], Sequence[Variable]]
 
 
-@checked
+@transformation
 def checkpoint(function: Function) -> Function:
     """The function, of whose work a gradient keeps the arguments alone: it is computed again, with the same draws.
 

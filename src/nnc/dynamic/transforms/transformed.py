@@ -1,0 +1,103 @@
+"""What a transform makes of a function: called as a function is, and pickled as the transform of that function.
+
+    @transformation                        pickle.dumps(grad(loss)): the name of `grad`, the name of `loss`
+    def grad(function, …): …
+
+Pickle keeps functions by their names. One without a name, a lambda or one inside of another function, is a UsageError
+that says so, unless who pickles keeps functions by value (cloudpickle, dill).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial, update_wrapper, wraps
+from types import FrameType, FunctionType, MethodType
+from typing import Any, TypeVar, cast
+
+from nnc.arguments import checked
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.tree import Tree
+from nnc.errors import UsageError
+
+# `Any`: users' functions.
+Function = Callable[..., Any]
+T = TypeVar("T", bound=Function)
+BY_VALUE = ("cloudpickle", "dill")
+
+
+class Transformed:
+    """The function that a transform gave, with what it was given; as of functions, a copy is the same one."""
+
+    def __init__(self, transform: Function, args: tuple[Any, ...], options: dict[str, Any], run: Function) -> None:
+        update_wrapper(self, run)
+        self._transform, self._args, self._options, self._run = transform, args, options, run
+
+    def __call__(self, *args: Tree, **kwargs: Tree) -> Tree:
+        """What the function gives."""
+        return self._run(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Function:
+        # A method, where it stands in a class.
+        return self if instance is None else MethodType(self, instance)
+
+    def __copy__(self) -> Transformed:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Transformed:
+        return self
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        if is_named(self):
+            return getattr(self, "__qualname__", "")
+        check_named(self._transform.__name__, [*self._args, *self._options.values()])
+        return _transformed_again, (self._transform, self._args, self._options)
+
+    def __repr__(self) -> str:
+        return f"<{self._transform.__name__} of {getattr(self, '__qualname__', 'a function')}>"
+
+
+def transformation(transform: T) -> T:
+    """A transform whose arguments are checked, and whose results are pickled by its name and what it was given."""
+    made = checked(transform)
+
+    @wraps(transform)
+    def door(*args: Tree, **options: Tree) -> Transformed:
+        return Transformed(door, args, options, made(*args, **options))
+
+    return cast(T, door)
+
+
+def _transformed_again(transform: Function, args: tuple[Any, ...], options: dict[str, Any]) -> Function:
+    made: Function = transform(*args, **options)
+    return made
+
+
+def is_named(function: object) -> bool:
+    """Whether its module has it under its name, so that pickle keeps that."""
+    place: object = sys.modules.get(getattr(function, "__module__", None) or "")
+    for name in getattr(function, "__qualname__", "").split("."):
+        place = getattr(place, name, None)
+    return place is function
+
+
+def check_named(subject: str, values: list[Any]) -> None:
+    """UsageError for the first function among the values that pickle would not find again."""
+    for value in values:
+        while isinstance(value, partial):
+            value = value.func
+        if isinstance(value, FunctionType) and not is_named(value) and not _is_pickled_by_value():
+            got = f"pickle of {subject}() of {value.__qualname__}, which no module has under this name"
+            need = "a function that def makes in a module"
+            fix = f"def it there, and {subject}() it under another name; or cloudpickle, which keeps functions by value"
+            raise UsageError(subject, got=got, need=need, fix=fix, origin=caller_origin())
+
+
+def _is_pickled_by_value() -> bool:
+    """Whether a pickler that keeps functions themselves is at work in this thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if any(name in str(frame.f_globals.get("__name__")) for name in BY_VALUE):
+            return True
+        frame = frame.f_back
+    return False
