@@ -23,6 +23,9 @@ from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import Shape, spec
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import Window
+from nnc.ops.elementwise.pointwise import tanh
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.normalization.normalization import LAYER_NORM, NormalizationAttrs
 from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM, GemmAttrs
@@ -101,6 +104,9 @@ def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
         (softmax, NoAttrs(), [spec((7, 4000))]),
         (LAYER_NORM, NormalizationAttrs((1,), (1,)), [spec((7, 2048)), spec((2048,)), spec((2048,))]),
         (CONVOLUTION, ConvolutionAttrs(window), [spec((4, 28, 28, 32)), spec((3, 3, 32, 64)), None]),
+        (tanh, NoAttrs(), [spec((64, 128), BF16)]),
+        (TRANSPOSE, TransposeAttrs((1, 0)), [spec((64, 100), F16)]),
+        (REDUCE_SUM, ReduceAttrs((0, 1)), [spec((64, 200))]),
     )
     for number, (op, attrs, specs) in enumerate(operands):
         results = [view_of(each) for each in infer(op, attrs, specs)]
@@ -110,5 +116,7 @@ def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
         subprocess.run([str(VALIDATOR), "--target-env", "vulkan1.2", str(module)], check=True)
         kernel = device_kernel(generator, CUDA, "k")
         assert {phase.worker for phase in kernel.phases} == {THREADS}
-        assembly.write_text(compiled(kernel, made, 2))
+        text = compiled(kernel, made, 2)
+        assert op is not tanh or ("ld.global.v4" in text and "st.global.v4" in text)
+        assembly.write_text(text)
         subprocess.run([str(PTXAS), "-arch=sm_90", "-v", str(assembly), "-o", str(tmp_path / "out")], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,10 +21,15 @@ from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
-from nnc.core.values.spec import spec
+from nnc.core.values.spec import Shape, TensorSpec, spec
+from nnc.graph import Op
+from nnc.ops.elementwise.pointwise import add, tanh
+from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
+from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
 from nnc.ops.normalization.normalization import NormalizationAttrs
 from nnc.ops.products.products import GemmAttrs
-from nnc.ops.rules import infer
+from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
+from nnc.ops.rules import NoAttrs, infer
 
 CUDA = cuda_target(9, 0)
 assert CUDA is not None
@@ -100,15 +106,42 @@ def test_groups_hold_long_rows(name: str, columns: int, dtype: DType) -> None:
     x = spec((3, columns), dtype)
     beside = [] if "soft" in name else [spec((columns,), dtype)] * (2 if name == "layer_norm" else 1)
     attrs = case.attrs if "soft" in name else NormalizationAttrs((1,), (1,))
-    command, specs = Command(case.op, attrs), [x, *beside]
-    results, rng = infer(case.op, attrs, specs), np.random.default_rng(0)
-    arrays = [rng.standard_normal(each.shape).astype(NUMPY[dtype]) for each in specs]
+    specs = [x, *beside]
+    check_groups(case.op, attrs, specs)
+
+
+# Shapes: whole vectors and single elements, ragged tiles, parts of few outputs along and across.
+MOVED: list[tuple[Op[Any], object, list[Shape]]] = [
+    (add, NoAttrs(), [(64, 128), (64, 128)]),
+    (add, NoAttrs(), [(67, 101), (101,)]),
+    (tanh, NoAttrs(), [(5, 1024)]),
+    (TRANSPOSE, TransposeAttrs((1, 0)), [(40, 70)]),
+    (TRANSPOSE, TransposeAttrs((0, 2, 1)), [(3, 64, 33)]),
+    (REDUCE_SUM, ReduceAttrs((0, 1)), [(64, 200)]),
+    (REDUCE_SUM, ReduceAttrs((1,)), [(2, 1100)]),
+    (REDUCE_MAX, ReduceAttrs((0,)), [(200, 70)]),
+    (REDUCE_MEAN, ReduceAttrs((0, 2)), [(20, 3, 200)]),
+    (REDUCE_NORM, ReduceAttrs((0, 1)), [(65, 200)]),
+]
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize(("op", "attrs", "shapes"), MOVED, ids=str)
+def test_groups_move_and_combine(op: Op[Any], attrs: object, shapes: list[Shape], dtype: DType) -> None:
+    check_groups(op, attrs, [spec(shape, dtype) for shape in shapes])
+
+
+def check_groups(op: Op[Any], attrs: object, specs: list[TensorSpec]) -> None:
+    """What groups of 256 threads compute, and the reference."""
+    command = Command(op, attrs)
+    results, rng = infer(op, attrs, specs), np.random.default_rng(0)
+    arrays = [rng.standard_normal(each.shape).astype(NUMPY[each.dtype]) for each in specs]
     tensors = [filled("contiguous", *pair) for pair in zip(specs, arrays, strict=True)]
     wanted, outputs = ([contiguous(each) for each in results] for _ in range(2))
     reference = ReferenceBackend()
     reference.program([Call(reference.kernel(command, specs, results), tuple(tensors), tuple(wanted), None)])()
-    generator = ROWS[case.op].generate(attrs, [view_of(each) for each in specs], [view_of(each) for each in results])
+    generator = ROWS[op].generate(attrs, [view_of(each) for each in specs], [view_of(each) for each in results])
     kernel = run(generator, IN_STEP, [tensor.numpy() for tensor in (*tensors, *outputs)])
     assert {phase.worker for phase in kernel.phases} == {256}
     for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
-        check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{name} {place}")
+        check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{op.name} {place}")

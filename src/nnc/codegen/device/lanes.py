@@ -144,7 +144,7 @@ class LaneWriter:
     def read(self, kind: Kind, address: str, name: str, alignment: int) -> str:
         """An element at an address; byte by byte where that may be any."""
         if alignment >= kind.size:
-            return self.new(f"load {kind}, ptr {address}, align {kind.size}", name)
+            return self.new(f"load {kind}, ptr {address}, align {alignment}", name)
         whole, total = f"i{8 * kind.size}", ""
         for number in range(kind.size):
             place = self.new(f"getelementptr i8, ptr {address}, i64 {number}")
@@ -159,7 +159,7 @@ class LaneWriter:
     def put(self, kind: Kind, value: str, address: str, alignment: int) -> None:
         """An element goes to an address; byte by byte where that may be any."""
         if alignment >= kind.size:
-            self.lines.append(f"store {kind} {value}, ptr {address}, align {kind.size}")
+            self.lines.append(f"store {kind} {value}, ptr {address}, align {alignment}")
             return
         whole = f"i{8 * kind.size}"
         bits = value if kind.element == whole else self.new(f"bitcast {kind} {value} to {whole}")

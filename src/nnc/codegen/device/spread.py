@@ -13,6 +13,7 @@ waits until all see what each has written.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -165,12 +166,13 @@ class Spreader(VectorWriter):
             addresses.append(self.new(f"getelementptr {kind.element}, ptr {pointer}, i64 {index}"))
         return addresses
 
-    def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str], alignment: int) -> None:
+    def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str], whole: int) -> None:
         """Threads that have nothing to read look at the table of arguments, and hold 0."""
         names = []
         safe = next(each.text for each in self.function.arguments if each.kind == POINTER)
         for register, (address, condition) in enumerate(zip(addresses, active, strict=True)):
             names.append(f"{result}_{register}")
+            alignment = self._alignment_of(kind, register, whole)
             if condition:
                 chosen = self.new(f"select i1 {condition}, ptr {address}, ptr {safe}")
                 value = self.read(kind.one, chosen, "", alignment)
@@ -179,11 +181,17 @@ class Spreader(VectorWriter):
                 self.read(kind.one, address, names[-1], alignment)
         self.registers[result] = names
 
-    def _write(self, value: TextOperand, addresses: Sequence[str], active: Sequence[str], alignment: int) -> None:
-        kind = value.kind
-        for text, address, condition in zip(self.parts(value), addresses, active, strict=True):
+    def _write(self, value: TextOperand, addresses: Sequence[str], active: Sequence[str], whole: int) -> None:
+        kind, places = value.kind, zip(self.parts(value), addresses, active, strict=True)
+        for register, (text, address, condition) in enumerate(places):
             with self._when(condition):
-                self.put(kind.one, text, address, alignment)
+                self.put(kind.one, text, address, self._alignment_of(kind, register, whole))
+
+    def _alignment_of(self, kind: Kind, register: int, whole: int) -> int:
+        """What an element of a vector is aligned to, of which the `whole` is; one thread alone knows where it is."""
+        if whole < kind.size:
+            return whole
+        return math.gcd(whole, register * kind.size) if self.threads == 1 else kind.size
 
     @contextmanager
     def _when(self, condition: str) -> Iterator[None]:

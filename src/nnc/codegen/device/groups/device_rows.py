@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from nnc.codegen.device.groups.correlations import GroupCorrelation
+from nnc.codegen.device.groups.group_elements import GroupElements
+from nnc.codegen.device.groups.group_reductions import GroupReduction
 from nnc.codegen.device.groups.group_rows import GroupRows
+from nnc.codegen.device.groups.group_transpositions import GroupTransposition
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.frame.kernel import Generator, Phase
@@ -14,9 +17,12 @@ from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.winograd import Winograd
+from nnc.codegen.kernels.elementwise.pointwise import Pointwise
+from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.codegen.kernels.normalization.normalization import RowNormalization
 from nnc.codegen.kernels.normalization.softmax import Softmax
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.reduction.reduction import Reduction
 
 
 class GroupKernel(Protocol):
@@ -42,6 +48,9 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Winograd: (GroupCorrelation.of_tiles,),
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
+    Pointwise: (GroupElements.of,),
+    Reduction: (GroupReduction.of,),
+    Transposition: (GroupTransposition.of,),
 }
 
 

@@ -34,7 +34,7 @@ from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.values.derived import Read, smallest
+from nnc.core.values.derived import Read, largest, smallest
 from nnc.graph import Op
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_MIN, REDUCE_NORM
@@ -46,8 +46,8 @@ SWEPT = 8  # rows at once, where a part takes whole rows
 PARTS = 32
 PART_ELEMENTS = 4096
 FEW_ITEMS = 16
-# Of a device, which has so many items in flight at least; blocks along a kept axis are one register wide there.
-DEVICE_PARTS = 256
+# Of a device: fewer items are cut into parts, so many in all; blocks along a kept axis are one register wide there.
+DEVICE_FEW, DEVICE_ITEMS = 1024, 2048
 NANOSECONDS_PER_VECTOR, NANOSECONDS_PER_UNIT = 0.5, 0.3
 
 Step = Callable[[Builder, Value], Value]
@@ -126,12 +126,12 @@ class Reduction(WithoutScratch, WithSizes):
 
     def workspace(self, target: TargetDescription) -> int:
         """The results of the parts."""
-        nest = _Nest.of(self, target)
+        nest = ReductionNest.of(self, target)
         return aligned(nest.parts * nest.outputs * nest.held.size) if nest.parts > 1 else 0
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two when the reduction is cut into parts."""
-        nest = _Nest.of(self, module.target)
+        nest = ReductionNest.of(self, module.target)
         y = len(self.operands)
         if nest.parts == 1:
             return (_write(module, name, nest, source=0, result=y, finished=True),)
@@ -142,7 +142,7 @@ class Reduction(WithoutScratch, WithSizes):
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
+class ReducedOperand:
     """One operand of the chain: its strides along the merged kept and reduced axes."""
 
     scalar: Scalar
@@ -152,11 +152,11 @@ class _Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nest:
+class ReductionNest:
     """The loops: kept axes outside, reduced axes inside, the first reduced axis cut into parts."""
 
     rule: ReductionRule
-    operands: tuple[_Operand, ...]
+    operands: tuple[ReducedOperand, ...]
     instructions: tuple[Instruction, ...]
     chosen: int
     scalar: Scalar
@@ -171,7 +171,7 @@ class _Nest:
     held: Scalar
 
     @classmethod
-    def of(cls, problem: Reduction, target: TargetDescription) -> _Nest:
+    def of(cls, problem: Reduction, target: TargetDescription) -> ReductionNest:
         """The nest of a reduction, with merged axes."""
         kept, kept_strides = _select(problem, False)
         reduced, reduced_strides = _select(problem, True)
@@ -181,7 +181,7 @@ class _Nest:
         scalar = F64 if rule.wide else computed(problem.written)
         count = math.prod(size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone)
         operands = tuple(
-            _Operand(access.scalar, access.offset, outer, inner if reduced else (0,))
+            ReducedOperand(access.scalar, access.offset, outer, inner if reduced else (0,))
             for access, outer, inner in zip(problem.operands, kept_strides, reduced_strides, strict=True)
         )
         walked = [operand.kept if along_kept else operand.reduced for operand in operands]
@@ -190,12 +190,12 @@ class _Nest:
             target.lanes(8 * scalar.size, apart=lies_apart(walked)),
             1 if target.threads else target.vector_registers // 2, along_kept, count, 1, scalar,
         )  # fmt: skip
-        most, few = (DEVICE_PARTS, DEVICE_PARTS) if target.threads else (PARTS, FEW_ITEMS)
-        nest = nest._cut(most, few)
+        many = ceiling(DEVICE_ITEMS, smallest(DEVICE_ITEMS, largest(nest.items, 1))) if target.threads else PARTS
+        nest = nest._cut(many, DEVICE_FEW if target.threads else FEW_ITEMS)
         flushed = rule.combine == "add" and is_long(Type(scalar), nest.chain)
         return replace(nest, held=F64) if flushed else nest
 
-    def _cut(self, most: int, few: int) -> _Nest:
+    def _cut(self, most: int, few: int) -> ReductionNest:
         """The same nest in parts, `most` of them, when it has fewer items than `few` and much work."""
         work = self.count * self.outputs
         if (math.prod(self.kept[:-1]) if self.wide else self.items) >= few or work < 2 * PART_ELEMENTS:
@@ -204,13 +204,13 @@ class _Nest:
         length = ceiling(self.reduced[0], smallest(smallest(most, ceiling(work, PART_ELEMENTS)), whole))
         return replace(self, parts=ceiling(self.reduced[0], length))
 
-    def combining(self) -> _Nest:
+    def combining(self) -> ReductionNest:
         """The nest of the second phase: the parts' results, one row per part."""
         return replace(
-            self, rule=replace(self.rule, prepare=_same), operands=(_Operand(self.held, 0, (1,), (self.outputs,)),),
-            instructions=(), chosen=0, scalar=self.held, kept=(self.outputs,), reduced=(self.parts,),
+            self, rule=replace(self.rule, prepare=_same),
+            operands=(ReducedOperand(self.held, 0, (1,), (self.outputs,)),), instructions=(), chosen=0,
+            scalar=self.held, kept=(self.outputs,), reduced=(self.parts,), parts=1,
             along_kept=self.widest > 1 or self.outputs > 1,
-            parts=1,
         )  # fmt: skip
 
     @property
@@ -279,7 +279,7 @@ def _select(problem: Reduction, reduced: bool) -> tuple[Shape, tuple[Shape, ...]
     return collapse(sizes, [tuple(access.strides[axis] for axis in axes) for access in problem.operands])
 
 
-def _write(module: Module, name: str, nest: _Nest, *, source: int, result: int, finished: bool) -> Phase:
+def _write(module: Module, name: str, nest: ReductionNest, *, source: int, result: int, finished: bool) -> Phase:
     each = NANOSECONDS_PER_VECTOR * len(nest.operands) + NANOSECONDS_PER_UNIT * work(nest.instructions)
     cost = each * ceiling(nest.outputs * math.prod(nest.reduced), nest.lanes)
     with phase(module, name) as writer:
@@ -291,7 +291,7 @@ def _write(module: Module, name: str, nest: _Nest, *, source: int, result: int, 
 class _ReductionWriter:
     """Writes one phase of a reduction."""
 
-    def __init__(self, nest: _Nest, writer: PhaseWriter, source: int, result: int, finished: bool) -> None:
+    def __init__(self, nest: ReductionNest, writer: PhaseWriter, source: int, result: int, finished: bool) -> None:
         self.nest = nest
         self.b = writer.b
         self.w = writer
