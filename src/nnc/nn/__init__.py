@@ -143,7 +143,7 @@ _HOMES = homes({
     "nnc.nn.modules.channels_first":
         "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
     "nnc.nn.modules.channels_first_pools":
-        "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d Dropout2d MaxPool1d MaxPool2d",
+        "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d AvgPool3d Dropout2d MaxPool1d MaxPool2d MaxPool3d",
     "nnc.nn.modules.containers": "ModuleDict ModuleList ParameterDict ParameterList",
     "nnc.nn.modules.linear": "Linear",
     "nnc.nn.modules.module": "Module Parameter",

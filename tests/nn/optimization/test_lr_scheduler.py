@@ -31,6 +31,7 @@ def held(lr: float = 1.0) -> StepOptimizer:
         (lambda o: lr_scheduler.MultiStepLR(o, [1, 3], 0.5), [1.0, 0.5, 0.5, 0.25, 0.25]),
         (lambda o: lr_scheduler.ExponentialLR(o, 0.5), [1.0, 0.5, 0.25, 0.125, 0.0625]),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 4), [1.0, 0.85355339, 0.5, 0.14644661, 0.0]),
+        (lambda o: lr_scheduler.CosineAnnealingLR(o, 2, 0.5), [1.0, 0.75, 0.5, 0.75, 1.0]),
         (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2), [1.0, 0.5, 1.0, 0.5, 1.0]),
         (lambda o: lr_scheduler.LinearLR(o, 0.5, total_iters=2), [0.5, 0.75, 1.0, 1.0, 1.0]),
         (lambda o: lr_scheduler.LambdaLR(o, lambda step: 1 / (step + 1)), [1.0, 1 / 2, 1 / 3, 1 / 4, 1 / 5]),

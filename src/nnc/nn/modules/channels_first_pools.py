@@ -29,9 +29,11 @@ __all__ = [
     "AdaptiveAvgPool2d",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "Dropout2d",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
 ]
 
 
@@ -90,7 +92,19 @@ class MaxPool2d(_Pool):
     ceil_mode: bool = False
 
     def _pooled(self, last: T, kernel: tuple[int, ...], window: Window) -> T:
-        return max_pool(last, kernel, over_the_end(last.shape[1:3], kernel, window) if self.ceil_mode else window)
+        return max_pool(last, kernel, over_the_end(last.shape[1:-1], kernel, window) if self.ceil_mode else window)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class MaxPool3d(MaxPool2d):
+    """As `MaxPool2d`, over depth, height and width.
+
+    >>> nn.MaxPool3d(2)(nnc.ones((2, 3, 4, 6, 8))).shape
+    (2, 3, 2, 3, 4)
+    """
+
+    rank: ClassVar[int] = 3
 
 
 @checked
@@ -121,6 +135,18 @@ class AvgPool2d(_Pool):
 
     def _pooled(self, last: T, kernel: tuple[int, ...], window: Window) -> T:
         return average_pool(last, kernel, window, count_border=self.count_include_pad)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class AvgPool3d(AvgPool2d):
+    """As `AvgPool2d`, over depth, height and width.
+
+    >>> nn.AvgPool3d(2)(nnc.ones((2, 3, 4, 6, 8))).shape
+    (2, 3, 2, 3, 4)
+    """
+
+    rank: ClassVar[int] = 3
 
 
 @checked

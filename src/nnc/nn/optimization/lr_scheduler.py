@@ -12,6 +12,7 @@ own. In a function that is compiled the rate is an input, so a step that sets it
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -19,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
 from nnc.errors import ArgumentError
-from nnc.nn.optimization.schedules import Cosine, CosineRestarts, Milestones, OneCycle, StepDecay
+from nnc.nn.optimization.schedules import CosineRestarts, Milestones, OneCycle, StepDecay
 from nnc.nn.optimization.step_optimizer import StepOptimizer
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
@@ -85,8 +86,9 @@ def ExponentialLR(optimizer: StepOptimizer, gamma: Rate) -> LRScheduler:  # noqa
 
 @checked
 def CosineAnnealingLR(optimizer: StepOptimizer, T_max: Count, eta_min: Rate = 0.0) -> LRScheduler:  # noqa: N802, N803  # as PyTorch calls it
-    """nn.Cosine, which stays at its end (PyTorch's rises again)."""
-    return LRScheduler(optimizer, Cosine(_first_rate(optimizer), T_max, eta_min))
+    """eta_min + (rate - eta_min) · (1 + cos(π · steps / T_max)) / 2, which rises again behind T_max."""
+    height = (_first_rate(optimizer) - eta_min) / 2.0
+    return LRScheduler(optimizer, lambda step: eta_min + height * (1.0 + math.cos(math.pi * step / T_max)))
 
 
 @checked
