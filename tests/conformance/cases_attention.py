@@ -114,12 +114,29 @@ def _cached() -> Iterator[Case]:
         scales = (Argument(k[:3], small, F32),) * 2
         operands = (Argument(q), Argument(k, stored, I8), Argument(v, stored, I8), places, *scales)
         yield Case(CACHED_ATTENTION, attrs, operands, (F32,), "i8", smooth=False)
+        if k[1] > 8:
+            yield from _wrapped(operands, k[1])
         # Two numbers in a byte.
         halves = ((*each[:3], (each[3] + 1) // 2) for each in (k, v))
         even = (*q[:3], 2 * ((k[3] + 1) // 2))
         operands = (Argument(even), *(Argument(each, bytes_of_two, U8) for each in halves), places, *scales)
         for attrs, note in ((CachedAttentionAttrs(0.7), "u8"), (CachedAttentionAttrs(0.3, 3, 2.0), "u8-window-cap")):
             yield Case(CACHED_ATTENTION, attrs, operands, (F32,), note, smooth=False)
+
+
+def _wrapped(operands: tuple[Argument, ...], columns: int) -> Iterator[Case]:
+    """Sinks beside a window, and columns that hold the latest positions."""
+    q, k, v, places, *scales = operands
+    later = Argument(places.shape, within(3 * columns), I32)
+    plain = (q, Argument(k.shape), Argument(v.shape))
+    sinks = CachedAttentionAttrs(0.7, window=5, sinks=3)
+    yield Case(CACHED_ATTENTION, sinks, (*plain, places, None, None), (F32,), "sinks", smooth=False)
+    for attrs, note in (
+        (CachedAttentionAttrs(0.7, window=7, wrapped=True), "wrapped"),
+        (CachedAttentionAttrs(0.7, window=columns - 20, sinks=20, wrapped=True), "wrapped-sinks"),
+    ):
+        yield Case(CACHED_ATTENTION, attrs, (*plain, later, None, None), (F32,), note, smooth=False)
+        yield Case(CACHED_ATTENTION, attrs, (q, k, v, later, *scales), (F32,), f"i8-{note}", smooth=False)
 
 
 Heads = tuple[Shape, Shape, Shape]

@@ -11,12 +11,15 @@ import typer
 from nnc.cli.language.model_file import (
     Adapter,
     CacheKind,
+    Caching,
     Context,
     DraftOf,
     GrammarFile,
     Limit,
     MinP,
     SchemaFile,
+    Sinks,
+    Window,
     answer_form,
     is_language_file,
 )
@@ -72,6 +75,8 @@ def generate(
     quantize: Quantize = None,
     context: Context = 0,
     cache: CacheKind = "f32",
+    window: Window = 0,
+    sinks: Sinks = 0,
     draft: DraftOf = None,
     limit: Limit = None,
     adapter: Adapter = None,
@@ -113,7 +118,7 @@ def generate(
         backend,
         adapter,
         answer_form(grammar, schema),
-        cache,
+        Caching(cache, window, sinks),
         draft,
     )
     with placed(device):

@@ -69,25 +69,41 @@ class KeptTokens:
         self.keep(0)
         self._model.exclusively(self._caches.clear)
 
-    def keep(self, count: int) -> None:
-        """Forget the tokens behind the first `count`."""
+    def keep(self, count: int) -> int:
+        """Forget the tokens behind the first `count`, or all where what these see was written over; how many stay."""
+        if 0 < len(self.tokens) <= count:
+            return len(self.tokens)
+        count = count if self._caches.hold(count) else 0
         del self.tokens[count:]
         self._together = min(self._together, count)
+        if not count:
+            self._caches.newest = 0
+        return count
 
     def begun(self, tokens: Sequence[int]) -> int:
         """How many of these, from the first on, were read here together: an answer behind them has the same bits."""
-        return min(_same(self.tokens, tokens), self._together)
+        count = min(_same(self.tokens, tokens), self._together)
+        return count if self._caches.hold(count) else 0
 
-    def copy_from(self, other: KeptTokens, count: int) -> None:
-        """Have the first `count` tokens of another of the same model as if they had been read here."""
+    def copy_from(self, other: KeptTokens, count: int) -> bool:
+        """Have the first `count` tokens of another of the same model as if they had been read here.
 
-        def copy() -> None:
+        False where the other has gone on so far meanwhile that it holds no longer what these see.
+        """
+
+        def copy() -> bool:
+            if not other._caches.hold(count):
+                return False
             for name, cache in self._caches.tensors.items():
                 cache.numpy()[:, :count] = other._caches.tensors[name].numpy()[:, :count]
-            self._caches.reach = max(self._caches.reach, count)
+            newest = other._caches.newest
+            self._caches.reach, self._caches.newest = max(self._caches.reach, newest), newest
+            return True
 
-        self._model.exclusively(copy)
+        if not self._model.exclusively(copy):
+            return False
         self.tokens, self._together = other.tokens[:count], count
+        return True
 
     @property
     def on_host(self) -> bool:
@@ -100,8 +116,7 @@ class KeptTokens:
         At least so many are read in each step, unless there are fewer: one alone has other bits than one of several.
         """
         # The scores behind a token come of reading it.
-        done = max(min(_same(self.tokens, tokens), len(tokens) - least), 0)
-        self.keep(done)
+        done = self.keep(max(min(_same(self.tokens, tokens), len(tokens) - least), 0))
         while done < len(tokens):
             stop = min(done + MOST_STEPS, len(tokens))
             start = max(min(done, stop - least), 0)
@@ -127,7 +142,7 @@ class KeptTokens:
         part = np.zeros((rows, steps), np.int64)
         part[:] = tokens[stop - count : stop]
         positions = np.broadcast_to(stop - count + np.arange(steps), (rows, steps))
-        self._caches.reach = max(self._caches.reach, stop)
+        self._caches.writes(stop)
         values = (part, positions, np.zeros(rows, np.int32))
         (scores,) = self._model.between_updates("generate", partial(step.run, values))
         self.keep(stop - count)
@@ -189,12 +204,14 @@ class KeptTokens:
         # Which makes the caches where nothing was read before.
         self._model.generation_step(self._caches, 1)
         for name, cache in self._caches.tensors.items():
-            spec = TensorSpec((1, count, *cache.shape[2:]), cache.dtype)
+            spec = TensorSpec((1, min(count, cache.shape[1]), *cache.shape[2:]), cache.dtype)
             if name not in file.tensors or file.tensors[name].spec != spec:
                 raise FormatError(str(path), got=f"no {name} {spec}", need="what this model keeps")
 
         def put() -> None:
-            self._caches.reach = max(self._caches.reach, count)
+            # Of a window that was written over, nobody says how much of it is older: none of these may be forgotten.
+            self._caches.writes(count)
+            self._caches.newest = count + MOST_STEPS
             for name, cache in self._caches.tensors.items():
                 values = cache.to(CPU)
                 values.numpy()[:1, :count] = file.tensors[name].numpy()

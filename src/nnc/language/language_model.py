@@ -20,7 +20,7 @@ from nnc.language.constraints.token_masks import ConstrainedChoice
 from nnc.language.conversation import Conversation
 from nnc.language.kept_tokens import Drafts, KeptTokens, TokenPicker
 from nnc.language.speculation import DraftModel, RepeatedRuns
-from nnc.language.statement import NGRAM, context_of, with_draft
+from nnc.language.statement import NGRAM, context_of, limited, with_draft
 from nnc.language.text.chat_template import Message
 from nnc.language.text.pieces import TextPieces, stopped
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
@@ -283,6 +283,8 @@ def load(
     cache: CacheType = "f32",
     draft: Path | str | None = None,
     mapped: bool = False,
+    window: Size = 0,
+    sinks: Size = 0,
     backend: str = "",
 ) -> LanguageModel:
     """A language model of a GGUF file, or of a folder of Hugging Face (config.json, safetensors, tokenizer.json).
@@ -290,6 +292,9 @@ def load(
     Keys and values of earlier tokens are held in `cache`: "bf16" takes half of the bytes of "f32", "int8" a quarter and
     a scale for each token and head, "int4" an eighth and such a scale. `adapter` is a folder of PEFT's, or of
     `FineTuning`: its products are added to weights of floats, and computed beside those in blocks.
+
+    With a `window` no layer sees more than so many last tokens, and those that would see more the first `sinks` too
+    (StreamingLLM): caches are as long as the window, whatever the context.
 
     `draft` proposes tokens that are read several at a time: a file of a smaller model, or "ngram" (`LanguageModel`).
 
@@ -300,7 +305,7 @@ def load(
     With `mapped` matrices in blocks stay in a GGUF file too, and are read where they are used, for models that are
     larger than memory: nobody may change the file meanwhile.
     """
-    files = open_files(path, mapped=mapped)
+    files = limited(open_files(path, mapped=mapped), window, sinks)
     if mapped and not (files.gguf is not None and files.tensors.packed()):
         need = "a GGUF file with matrices in blocks"
         raise UsageError("load", got="mapped=True for a file of floats", need=need, fix="nnc quantize writes one")
@@ -314,7 +319,7 @@ def load(
     own: Proposer | None = NGRAM if draft == NGRAM else None
     if draft is not None and own is None:
         most = min(model.inputs[0].shape[0], open_files(draft).facts.context)
-        own = load(draft, context=most, cache=cache, backend=backend)
+        own = load(draft, context=most, cache=cache, window=window, sinks=sinks, backend=backend)
     return LanguageModel(files, tokenizer, _ready(files, model, quantize), own, backend)
 
 

@@ -86,16 +86,24 @@ class SharedSteps:
         for row, (token, position) in asked.items():
             step = self._model.generation_step(self.rows[row], 1)
             values = np.full((1, 1), token), np.full((1, 1), position), np.zeros(1, np.int32)
+            self.rows[row].writes(position + 1)
             (scores,) = self._model.between_updates("generate", partial(step.run, values))
             answers[row] = np.asarray(scores[0], np.float64)
         return answers
 
     def _together(self, asked: dict[int, tuple[int, int]]) -> dict[int, Scores]:
-        count = self._step.inputs[0].shape[0]
-        # Rows that do not go on write their last place, which nothing reads before it is written by its own token.
-        tokens, positions = np.zeros((count, 1), np.int64), np.full((count, 1), self._caches.capacity - 1)
+        count, last = self._step.inputs[0].shape[0], self._caches.capacity - 1
+        tokens, positions = np.zeros((count, 1), np.int64), np.zeros((count, 1), np.int64)
         for row, (token, position) in asked.items():
             tokens[row], positions[row] = token, position
-        values = tokens, positions, np.zeros(count, np.int32)
-        (scores,) = self._model.between_updates("generate", partial(self._step.run, values))
-        return {row: np.asarray(scores[row], np.float64) for row in asked}
+            self.rows[row].writes(position + 1)
+
+        def run() -> Scores:
+            # Rows that do not go on write behind what they hold, which nothing reads before its own token is written.
+            for row in set(range(len(self.rows))) - set(asked):
+                positions[row] = min(self.rows[row].newest, last)
+            (scores,) = self._step.run((tokens, positions, np.zeros(count, np.int32)))
+            return np.asarray(scores, np.float64)
+
+        scores = self._model.between_updates("generate", run)
+        return {row: scores[row] for row in asked}

@@ -32,6 +32,8 @@ def memory(
     cache: CacheType = "f32",
     draft: Path | str | None = None,
     mapped: bool = False,
+    window: Size = 0,
+    sinks: Size = 0,
 ) -> ModelMemory:
     """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read.
 
@@ -39,7 +41,7 @@ def memory(
     of a batch, or the slots of a server, each of which has caches of a draft's model too. With `mapped` weights it says
     which bytes are `resident`, and how many are `read` for each token (`read_rate` says how fast).
     """
-    files = open_files(path, mapped=mapped)
+    files = limited(open_files(path, mapped=mapped), window, sinks)
     length = context_of(files, context)
     model = files.model(length)
     model.cache_type = cache
@@ -50,7 +52,8 @@ def memory(
     if draft is None or draft == NGRAM:
         return own
     proposing = open_files(draft)
-    return with_draft(own, memory(draft, context=min(length, proposing.facts.context), cache=cache), batch)
+    length = min(length, proposing.facts.context)
+    return with_draft(own, memory(draft, context=length, cache=cache, window=window, sinks=sinks), batch)
 
 
 def with_draft(own: ModelMemory, draft: ModelMemory, rows: int) -> ModelMemory:
@@ -75,6 +78,13 @@ def read_rate(path: Path | str) -> float:
         for start in range(0, count, PART):
             fill(Path(path), handle, memoryview(part)[: min(PART, count - start)], start)
         return count / max(time.perf_counter() - began, 1e-9)
+
+
+def limited(files: ModelFiles, window: int, sinks: int) -> ModelFiles:
+    """The files of a model that sees the last `window` tokens and the first `sinks`; all where the window is 0."""
+    if sinks and not window:
+        raise UsageError("sinks", got=f"{sinks} first tokens", need="a window of last ones beside them")
+    return replace(files, window=window, sinks=sinks)
 
 
 def context_of(files: ModelFiles | EncoderFiles, asked: int) -> int:

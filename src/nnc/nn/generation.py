@@ -99,25 +99,26 @@ def read_part(
 ) -> Scores:
     """Scores[rows, vocabulary] behind the last token in front of `stop` of each row, `count` of which are new.
 
-    A step that takes more tokens reads earlier ones again, which changes nothing; where there are none, it is filled up
-    behind, where nothing looks and the next tokens are written over it.
+    A step that takes more tokens reads earlier ones again, which changes nothing, as do rows that end before; where
+    there are none, it is filled up behind, where nothing looks and the next tokens are written over it.
     """
     step = model.generation_step(caches, count)
     tokens = np.zeros(step.inputs[0].shape, np.int64)
-    first = max(stop - tokens.shape[1], 0)
-    ends = np.zeros(len(tokens), np.int32)
+    first, ends = np.zeros((len(tokens), 1), np.int64), np.zeros(len(tokens), np.int32)
     for place, row in enumerate(rows):
-        part = row[first:stop]
+        own = min(stop, len(row))
+        first[place] = max(own - tokens.shape[1], 0)
+        part = row[int(first[place, 0]) : own]
         tokens[place, : len(part)] = part
         ends[place] = max(len(part) - 1, 0)
-    positions = np.broadcast_to(first + np.arange(tokens.shape[1]), tokens.shape)
+    positions = first + np.arange(tokens.shape[1])
     return _scores(model, caches, step, (tokens, positions, ends))[: len(rows)]
 
 
 def _scores(
     model: TokenModel, caches: GenerationCaches, step: ModelStep, values: tuple[NDArray[np.generic], ...]
 ) -> Scores:
-    caches.reach = max(caches.reach, int(values[1].max()) + 1)
+    caches.writes(int(values[1].max()) + 1)
     (scores,) = model.between_updates("generate", partial(step.run, values))
     return scores.astype(np.float64)
 

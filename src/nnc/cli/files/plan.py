@@ -10,7 +10,7 @@ import typer
 
 from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
-from nnc.cli.language.model_file import CacheKind, Context, DraftOf, is_language_file
+from nnc.cli.language.model_file import CacheKind, Caching, Context, DraftOf, Sinks, Window, is_language_file
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, DeviceName, bytes_of, placed
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
@@ -46,6 +46,8 @@ def plan(
     context: Context = 0,
     batch: Rows = 1,
     cache: CacheKind = "f32",
+    window: Window = 0,
+    sinks: Sinks = 0,
     draft: DraftOf = None,
     backend: BackendName = "",
     device: DeviceName = "",
@@ -64,7 +66,7 @@ def plan(
     """
     with placed(device):
         if is_language_file(model):
-            return plan_language(model, context, batch, cache, draft, limit, json=json)
+            return plan_language(model, context, batch, Caching(cache, window, sinks), draft, limit, json=json)
         if any(map(is_range, size or ())):
             return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
         return _plan_size(model, size, limit, backend, html, train=train, json=json)

@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 from nnc import language
-from nnc.cli.language.model_file import Adapter, CacheKind, Context, LanguageFile, Limit, MinP, opened, shown
+from nnc.cli.language.model_file import (
+    Adapter,
+    CacheKind,
+    Caching,
+    Context,
+    LanguageFile,
+    Limit,
+    MinP,
+    Sinks,
+    Window,
+    opened,
+    shown,
+)
 from nnc.cli.options import AsJson, BackendName, Seed, Temperature, Threads, TopK, TopP
 from nnc.cli.terminal import complain, write_json
 from nnc.core.settings import SETTINGS
@@ -28,6 +40,8 @@ def chat(
     length: AnswerLength = 512,
     context: Context = 0,
     cache: CacheKind = "f32",
+    window: Window = 0,
+    sinks: Sinks = 0,
     limit: Limit = None,
     adapter: Adapter = None,
     temperature: Temperature = None,
@@ -45,7 +59,8 @@ def chat(
     """
     if threads is not None:
         SETTINGS.threads = threads
-    talk = opened(model, context, limit, backend, adapter=adapter, cache=cache).conversation(system)
+    held = opened(model, context, limit, backend, adapter=adapter, caching=Caching(cache, window, sinks))
+    talk = held.conversation(system)
     if sys.stdin.isatty():
         complain(HELP)
     while True:

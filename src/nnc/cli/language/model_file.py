@@ -13,6 +13,7 @@ from typing import Annotated, cast
 import typer
 
 from nnc import language
+from nnc.classes import dataclass
 from nnc.cli.options import bytes_of
 from nnc.cli.terminal import complain, plain, size
 from nnc.core.precautions.reading import read_file
@@ -29,6 +30,10 @@ Context = Annotated[
     int, typer.Option(min=0, metavar="N", help="Tokens of prompt and answer together. Default: 4,096 or the model's.")
 ]
 CacheKind = Annotated[CacheType, typer.Option("--cache", help="What keys and values of earlier tokens are held in.")]
+Window = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Of earlier tokens the last N alone, whose caches are all there is.")
+]
+Sinks = Annotated[int, typer.Option(min=0, metavar="N", help="Beside the window the first N tokens.")]
 Limit = Annotated[
     int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
 ]
@@ -49,6 +54,18 @@ DraftOf = Annotated[
 MinP = Annotated[float | None, typer.Option(help="Draw only from those that are so likely beside the likeliest.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """What is held of earlier tokens, and in what."""
+
+    cache: CacheType = "f32"
+    window: int = 0
+    sinks: int = 0
+
+
+ALL_OF_F32 = Caching()
+
+
 def is_language_file(path: Path) -> bool:
     """Whether a file, or a folder, is that of a language model."""
     return path.suffix == ".gguf" or path.name == CONFIG or os.path.isfile(path / CONFIG)
@@ -61,26 +78,26 @@ def opened(
     backend: str,
     quantize: str | None = None,
     adapter: Path | None = None,
-    cache: CacheType = "f32",
+    caching: Caching = ALL_OF_F32,
     draft: str | None = None,
     slots: int = 1,
 ) -> language.LanguageModel:
     """The model; MemoryLimitError before it is loaded where it takes more, UsageError where the extra is absent."""
     mapped = False
     if limit is not None:
-        memory, mapped = statement_within(path, limit, context, slots, cache, draft)
+        memory, mapped = statement_within(path, limit, context, slots, caching, draft)
         if memory.resident > limit:
             got = f"{size(memory.resident)} of weights, caches and arena"
             raise MemoryLimitError(
-                "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, or --cache int8"
+                "--limit", got=got, need=f"at most {size(limit)}", fix="a smaller --context, --window, or --cache int8"
             )
         if mapped:
             complain(streaming(memory, language.read_rate(path)))
     try:
         mode = cast("QuantizationMode | None", quantize)
         return language.load(
-            path, context=context, quantize=mode, adapter=adapter, cache=cache, draft=draft, mapped=mapped,
-            backend=backend,
+            path, context=context, quantize=mode, adapter=adapter, cache=caching.cache, draft=draft, mapped=mapped,
+            window=caching.window, sinks=caching.sinks, backend=backend,
         )  # fmt: skip
     except ImportError as error:
         fix = "pip install 'nnc[language]'"
@@ -88,13 +105,20 @@ def opened(
 
 
 def statement_within(
-    path: Path, limit: int | None, context: int, rows: int, cache: CacheType, draft: str | None
+    path: Path, limit: int | None, context: int, rows: int, caching: Caching, draft: str | None
 ) -> tuple[ModelMemory, bool]:
     """The statement, and whether it leaves weights in their file, as above a limit, of GGUF files."""
-    memory = language.memory(path, context=context, batch=rows, cache=cache, draft=draft)
-    if limit is None or memory.total <= limit or path.suffix != ".gguf":
-        return memory, False
-    return language.memory(path, context=context, batch=rows, cache=cache, draft=draft, mapped=True), True
+
+    def memory(*, mapped: bool) -> ModelMemory:
+        return language.memory(
+            path, context=context, batch=rows, cache=caching.cache, draft=draft, mapped=mapped,
+            window=caching.window, sinks=caching.sinks,
+        )  # fmt: skip
+
+    whole = memory(mapped=False)
+    if limit is None or whole.total <= limit or path.suffix != ".gguf":
+        return whole, False
+    return memory(mapped=True), True
 
 
 def streaming(memory: ModelMemory, rate: float) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnc import language
-from nnc.cli.language.model_file import statement_within, streaming
+from nnc.cli.language.model_file import Caching, statement_within, streaming
 from nnc.cli.terminal import Json, add_row, complain, count, output, table, write_json
-from nnc.nn.steps.keys import CacheType
 
 
 def plan_language(
-    path: Path, context: int, batch: int, cache: CacheType, draft: str | None, limit: int | None, *, json: bool
+    path: Path, context: int, batch: int, caching: Caching, draft: str | None, limit: int | None, *, json: bool
 ) -> int:
     """Print the statement; 1 where it is above the limit."""
-    memory, mapped = statement_within(path, limit, context, batch, cache, draft)
+    memory, mapped = statement_within(path, limit, context, batch, caching, draft)
     facts: dict[str, Json] = {
         "weight_bytes": memory.weights,
         "cache_bytes": memory.cache,

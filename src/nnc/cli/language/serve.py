@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from nnc import language
-from nnc.cli.language.model_file import Adapter, CacheKind, Context, DraftOf, LanguageFile, Limit, opened
+from nnc.cli.language.model_file import (
+    Adapter,
+    CacheKind,
+    Caching,
+    Context,
+    DraftOf,
+    LanguageFile,
+    Limit,
+    Sinks,
+    Window,
+    opened,
+)
 from nnc.cli.options import AsJson, BackendName, Threads
 from nnc.cli.terminal import complain, write_json
 from nnc.core.settings import SETTINGS
@@ -32,6 +43,8 @@ def serve(
     slots: Slots = 1,
     context: Context = 0,
     cache: CacheKind = "f32",
+    window: Window = 0,
+    sinks: Sinks = 0,
     draft: DraftOf = None,
     limit: Limit = None,
     adapter: Adapter = None,
@@ -45,7 +58,8 @@ def serve(
     """
     if threads is not None:
         SETTINGS.threads = threads
-    held = opened(model, context, limit, backend, adapter=adapter, cache=cache, draft=draft, slots=slots)
+    caching = Caching(cache, window, sinks)
+    held = opened(model, context, limit, backend, adapter=adapter, caching=caching, draft=draft, slots=slots)
     try:
         app, server = (
             language.application(held, model.stem or str(model), waiting=waiting, slots=slots),

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from nnc.classes import dataclass
-from nnc.cli.language.model_file import Pace, opened, shown
+from nnc.cli.language.model_file import ALL_OF_F32, Caching, Pace, opened, shown
 from nnc.cli.terminal import write_json
-from nnc.nn.steps.keys import CacheType
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +28,14 @@ class Writing:
     backend: str
     adapter: Path | None = None
     grammar: str | dict[str, object] | None = None
-    cache: CacheType = "f32"
+    caching: Caching = ALL_OF_F32
     draft: str | None = None
 
 
 def write_on(path: Path, asked: Writing, *, json: bool) -> int:
     """Stream the text, and say how fast it came."""
     model = opened(
-        path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter, asked.cache, asked.draft
+        path, asked.context, asked.limit, asked.backend, asked.quantize, asked.adapter, asked.caching, asked.draft
     )
     length = min(asked.length, model.context - 1)
     pieces = model.stream(

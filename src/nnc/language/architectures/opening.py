@@ -38,13 +38,18 @@ GGUF_POOLINGS = (MEAN, MEAN, FIRST)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelFiles:
-    """A model's architecture, its numbers and tensors, and the file or folder that they are of."""
+    """A model's architecture, its numbers and tensors, and the file or folder that they are of.
+
+    With a `window` layers see no more than so many last tokens, and `sinks` of the first where they would see more.
+    """
 
     place: Path
     architecture: Architecture
     facts: ModelFacts
     tensors: StoredTensors
     gguf: GgufFile | None = None
+    window: int = 0
+    sinks: int = 0
 
     def decoder(self, context: int, *, packed: bool = True, floats: str = "") -> StoredDecoder:
         """The network for up to `context` positions, its matrices in the blocks of the file where they are `packed`.
@@ -58,6 +63,7 @@ class ModelFiles:
             raise FormatError(str(self.place), got=f"a table of tokens {list(table)}", need="[tokens, features]")
         self.tensors.check_blocks(self.facts.layers)
         decoder = decoder_of(self.architecture, self.facts, pieces, table[0], context)
+        decoder = replace(decoder, limit=self.window, sinks=self.sinks)
         if packed:
             decoder = replace(decoder, packed=self.tensors.packed(floats))
         return StoredDecoder(decoder, self.tensors)

@@ -37,8 +37,7 @@ class KeptRows:
             best = max(self._rows, key=lambda each: each.begun(tokens))
             known = best.begun(tokens)
             if known >= count + WORTH_A_COPY and kept.on_host:
-                kept.copy_from(best, known)
-                count = known
+                count = known if kept.copy_from(best, known) else count
             self.reused += min(count, len(tokens) - 1)
         return row, kept
 

@@ -24,18 +24,24 @@ from nnc.ops import (
     broadcast_to,
     gemm,
     greater,
+    less,
     less_equal,
     logical_and,
+    logical_not,
+    logical_or,
     multiply,
+    remainder,
     reshape,
     rotary_angles,
     rotary_embedding,
     scaled_dot_product_attention,
     softmax,
+    subtract,
     tanh,
     transpose,
     where,
 )
+from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.generate import arange_like
 
 __all__ = ["CrossAttention", "FeedForward", "MultiHeadAttention", "TransformerBlock"]
@@ -222,15 +228,28 @@ def split_heads(scope: Scope[T], x: T, heads: int, width: int, bias: bool) -> T:
     return reshape(Dense(heads * width, bias).build(scope, x), (*x.shape[:2], heads, width))
 
 
-def seen_columns(positions: T, columns: int, window: int) -> T:
-    """Which columns each position sees: [batch, 1, rows, columns], with a batch of 1 for positions[rows]."""
+def seen_columns(positions: T, columns: int, window: int, sinks: int = 0, *, wrapped: bool = False) -> T:
+    """Which columns each position sees: [batch, 1, rows, columns], with a batch of 1 for positions[rows].
+
+    Those of the window, and the `sinks` in front. Columns behind these are `wrapped` as `cached_attention` has them.
+    """
     shape = (*positions.shape[:-1], 1, positions.shape[-1], 1)
     shape = (1,) * (4 - len(shape)) + shape
     whole = (*shape[:3], columns)
     places = broadcast_to(reshape(arange_like(positions, columns, dtype=I32), (1, 1, 1, columns)), whole)
     rows = broadcast_to(reshape(positions, shape), whole)
     seen = less_equal(places, rows)
-    return logical_and(seen, greater(places, affine(rows, 1.0, -window))) if window else seen
+    if not window:
+        return seen
+    first = less(places, scalar_like(places, sinks)) if sinks else None
+    if wrapped:
+        back = remainder(subtract(rows, places), scalar_like(rows, columns - sinks))
+        near = logical_and(less(back, scalar_like(back, window)), less_equal(back, affine(rows, 1.0, -sinks)))
+        if first is None:
+            return near
+        return logical_or(logical_and(first, seen), logical_and(logical_not(first), near))
+    near = greater(places, affine(rows, 1.0, -window))
+    return logical_and(seen, near if first is None else logical_or(near, first))
 
 
 def masked_attention(q: T, k: T, v: T, seen: T | None, form: AttentionForm) -> T:

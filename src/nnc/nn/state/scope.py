@@ -68,11 +68,15 @@ class Randomness(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AttentionForm:
-    """The factor of scores, how many steps back one sees (0: all), and the bound of scores (0: none)."""
+    """The factor of scores, how many steps back one sees (0: all), and the bound of scores (0: none).
+
+    Beside its window a step sees the first `sinks` ones.
+    """
 
     scale: float
     window: int = 0
     cap: float = 0.0
+    sinks: int = 0
 
 
 @dataclass(frozen=True, slots=True)

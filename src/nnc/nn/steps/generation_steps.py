@@ -90,7 +90,7 @@ def trace_generation(options: ModelOptions, specs: Mapping[str, ParameterSpec], 
 
     def attend(path: str, q: Symbol, k: Symbol, v: Symbol, form: AttentionForm) -> Symbol:
         k, v = extend(f"{path}.key", k), extend(f"{path}.value", v)
-        return masked_attention(q, k, v, seen_columns(positions, k.shape[1], form.window), form)
+        return masked_attention(q, k, v, seen_columns(positions, k.shape[1], form.window, form.sinks), form)
 
     return Built(step.graph, _scores(step, tokens, StepCache(positions, extend, lambda value: value, attend)))
 

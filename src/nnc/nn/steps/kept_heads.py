@@ -4,6 +4,10 @@ f32    as they are
 bf16   the nearest
 int8   round(x / scale), scale[token, head] = max |x| / 127
 int4   the same of max |x| / 7, and 8 more: feature d of the first half with d + width / 2 in a byte
+
+Attention that sees a window of the last tokens, and perhaps the first few (sinks), keeps these, and so many more that
+every step of new tokens finds what its first one sees, and some may be forgotten again: each token behind the sinks is
+written over the one that stood (columns - sinks) before it.
 """
 
 from __future__ import annotations
@@ -17,23 +21,28 @@ from nnc.nn.layers.attention import masked_attention, seen_columns
 from nnc.nn.layers.layer import AttentionForm
 from nnc.nn.steps.keys import StepKey
 from nnc.nn.steps.model_step import CACHE
+from nnc.nn.steps.padding import MOST_STEPS
 from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import (
     abs,
     add,
+    affine,
     broadcast_to,
     cached_attention,
     cast,
     concatenate,
     divide,
     floor,
+    less,
     maximum,
     multiply,
     reduce_max,
+    remainder,
     reshape,
     round,
     scatter,
     subtract,
+    where,
 )
 from nnc.ops.movement.fill import scalar_like
 from nnc.symbolic import Symbol
@@ -41,8 +50,15 @@ from nnc.symbolic import Symbol
 # So many rows of a key head read what is kept as it lies; for more, widening all of it first takes less time.
 FEW_ROWS = 16
 LARGEST, TINY = {"int8": 127.0, "int4": 7.0}, 1e-30
+# Columns beside those of a window: for the tokens of a step, and for as many that are forgotten or read again.
+BESIDE_WINDOW = 2 * MOST_STEPS
 # Of a number of 4 bits, which is never negative, and how many such numbers there are.
 ZERO, NUMBERS = 8.0, 16.0
+
+
+def columns_kept(form: AttentionForm, capacity: int) -> int:
+    """Of so many tokens, the columns that attention of this form keeps."""
+    return min(form.sinks + form.window + BESIDE_WINDOW, capacity) if form.window else capacity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,19 +72,29 @@ class KeptHeads:
 
     def attend(self, path: str, q: Symbol, k: Symbol, v: Symbol, form: AttentionForm) -> Symbol:
         """Attention over what is kept of this layer, k and v of the new tokens among it."""
+        room = columns_kept(form, self.key.capacity)
+        wrapped = room < self.key.capacity
+        places = self._columns(form.sinks, room) if wrapped else self.positions
         (keys, key_scale), (values, value_scale) = (
-            self._extended(f"{CACHE}{path}.{name}", each) for name, each in (("key", k), ("value", v))
+            self._extended(f"{CACHE}{path}.{name}", each, room, places) for name, each in (("key", k), ("value", v))
         )
         few = q.shape[1] * (q.shape[2] // k.shape[2]) <= FEW_ROWS
         if few and q.spec.dtype is F32:
             return cached_attention(
                 q, keys, values, self.positions, key_scale, value_scale,
-                scale=form.scale, window=form.window, cap=form.cap,
+                scale=form.scale, window=form.window, cap=form.cap, sinks=form.sinks, wrapped=wrapped,
             )  # fmt: skip
         keys, values = (self._widened(each, scale, q) for each, scale in ((keys, key_scale), (values, value_scale)))
-        return masked_attention(q, keys, values, seen_columns(self.positions, keys.shape[1], form.window), form)
+        seen = seen_columns(self.positions, room, form.window, form.sinks, wrapped=wrapped)
+        return masked_attention(q, keys, values, seen, form)
 
-    def _extended(self, name: str, new: Symbol) -> tuple[Symbol, Symbol | None]:
+    def _columns(self, sinks: int, room: int) -> Symbol:
+        """Where tokens are written in columns that are wrapped."""
+        places = self.positions
+        around = remainder(affine(places, 1.0, -sinks), scalar_like(places, room - sinks))
+        return where(less(places, scalar_like(places, sinks)), places, affine(around, 1.0, sinks)) if sinks else around
+
+    def _extended(self, name: str, new: Symbol, room: int, places: Symbol) -> tuple[Symbol, Symbol | None]:
         """What is kept by this name with the new tokens' [batch, steps, heads, width] in it, and its scales."""
         if name in self.step.given:
             path = name.removeprefix(CACHE)
@@ -82,9 +108,9 @@ class KeptHeads:
             spread = broadcast_to(reshape(factors, (*factors.shape, 1)), new.shape)
             whole = round(divide(new, spread))
             new = cast(whole, I8) if self.key.cache == "int8" else self._halved(whole, name.removeprefix(CACHE))
-            scale = self._written(f"{name}.scale", factors)
-        shape = (*new.shape[:1], self.key.capacity, *new.shape[2:])
-        written = self._written(name, reshape(new, (*new.shape[:2], new.shape[2] * new.shape[3])))
+            scale = self._written(f"{name}.scale", factors, room, places)
+        shape = (*new.shape[:1], room, *new.shape[2:])
+        written = self._written(name, reshape(new, (*new.shape[:2], new.shape[2] * new.shape[3])), room, places)
         return reshape(written, shape), scale
 
     def _halved(self, whole: Symbol, path: str) -> Symbol:
@@ -96,12 +122,11 @@ class KeptHeads:
         low, high = (add(whole[..., part : part + width // 2], scalar_like(whole, ZERO)) for part in (0, width // 2))
         return cast(add(low, multiply(high, scalar_like(high, NUMBERS))), U8)
 
-    def _written(self, name: str, rows: Symbol) -> Symbol:
+    def _written(self, name: str, rows: Symbol, room: int, places: Symbol) -> Symbol:
         """Rows [batch, steps, features] put where their tokens stand."""
         batch, steps, features = rows.shape
-        old = self.step.given_input(name, replace(rows.spec, shape=(batch, self.key.capacity, features)))
-        places = broadcast_to(reshape(self.positions, (batch, steps, 1)), rows.shape)
-        new = scatter(old, places, rows, 1)
+        old = self.step.given_input(name, replace(rows.spec, shape=(batch, room, features)))
+        new = scatter(old, broadcast_to(reshape(places, (batch, steps, 1)), rows.shape), rows, 1)
         self.carry[new] = old
         return new
 

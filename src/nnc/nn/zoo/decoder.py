@@ -103,7 +103,9 @@ class Decoder(MultiLayer):
     t - starts[t].
 
     A head has `width` features (features / heads where that is 0). Layer i sees `window[i]` tokens, itself
-    among them, 0 for all; layers with a window turn by `local`, where that is given. `steps` > 0: places are learned.
+    among them, 0 for all; layers with a window turn by `local`, where that is given. With a
+    `limit` layers that see more see the last `limit` tokens and the first `sinks` (Xiao et al. 2023). `steps` > 0:
+    places are learned.
     `experts` stand in the place of each feed_forward; all of them are computed, as routes differ by token.
     Scores are `scale` · q · k (1 / √width when 0) and with a cap `c` c · tanh(scores / c), the `score_cap` of attention
     and the `logit_cap` of the head. Weights in `packed`, by path, are rows of bytes in
@@ -139,8 +141,12 @@ class Decoder(MultiLayer):
     logit_cap: Rate = 0.0
     packed: tuple[tuple[str, str], ...] = ()
     experts: Experts | None = None
+    limit: Size = 0
+    sinks: Size = 0
 
     def __post_init__(self) -> None:
+        if self.sinks and not self.limit:
+            raise AttributeValueError("Decoder", got=f"{self.sinks} sinks", need="a limit beside them")
         if self.heads % (self.key_value_heads or self.heads):
             got = f"{self.heads} heads, {self.key_value_heads} of keys and values"
             raise AttributeValueError("Decoder", got=got, need="heads a multiple of those of keys and values")
@@ -172,6 +178,8 @@ class Decoder(MultiLayer):
         """Apply to tokens, and to starts where they are packed."""
         if not 1 <= len(inputs) <= 2:
             raise ArityError("Decoder", got=f"{len(inputs)} inputs", need="tokens, and starts or none")
+        if self.sinks and len(inputs) > 1:
+            raise AttributeValueError("Decoder", got="sinks beside packed sequences", need="one or the other")
         y = self._hidden(scope, inputs[0], inputs[1] if len(inputs) > 1 else None)
         return (self._head(scope, y) if self.head else y,)
 
@@ -279,11 +287,15 @@ class Decoder(MultiLayer):
             places = positions if starts is None else subtract(_columns(starts), starts)
             angles = self._angles(scope, rotary, places)
             q, k = (rotary_embedding(each, angles, interleaved=rotary.interleaved) for each in (q, k))
-        form = AttentionForm(self.scale or 1.0 / math.sqrt(width), window, self.score_cap)
+        if self.limit and not 0 < window <= self.limit:
+            window, sinks = self.limit, self.sinks
+        else:
+            sinks = 0
+        form = AttentionForm(self.scale or 1.0 / math.sqrt(width), window, self.score_cap, sinks)
         y = scope.attended(q, k, v, form)
         if y is None:
             plain = not (window or self.score_cap or starts is not None)
-            seen = None if plain else _of_same(seen_columns(positions, k.shape[1], window), starts)
+            seen = None if plain else _of_same(seen_columns(positions, k.shape[1], window, sinks), starts)
             y = masked_attention(q, k, v, seen, form)
         y = reshape(y, (*x.shape[:2], self.heads * width))
         return self._dense(scope.inside("output"), y, self.features, self.output_bias)

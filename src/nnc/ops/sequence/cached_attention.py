@@ -4,7 +4,9 @@
     s             = cap · tanh(s / cap)                                       where there is a cap
     y[b, i, h, e] = sum_j softmax_j(s) · v_scale[b, j, g] · v[b, j, g, e]
 
-over the columns j that row i sees: j ≤ position[b, i], and j > position[b, i] - window where there is a window. q is
+over the columns j that row i sees: j ≤ position[b, i], and where there is a window those j > position[b, i] - window,
+or j < sinks. Columns may be `wrapped`: those behind the sinks hold the latest positions, column j the largest p ≤
+position[b, i] with p = j + n · (columns - sinks), and a row sees the last `window` positions and the sinks. q is
 [batch, rows, heads, d], k and v are [batch, columns, heads / r, d or e] of q's element type, of 16 bits, or i8 with
 scales [batch, columns, heads / r] of q's. u8 has scales too, and two numbers in a byte, 8 more than they are:
 k[…, d] = (byte[…, d] mod 16) - 8 of the first half of the features, floor(byte[…, d - D / 2] / 16) - 8 of the other
@@ -39,11 +41,16 @@ SCALED_CACHES = (I8, U8)
 
 @dataclass(frozen=True, slots=True)
 class CachedAttentionAttrs:
-    """The factor of the scores, how many columns back a row sees (0: all), and the bound of scores (0: none)."""
+    """The factor of the scores, how many columns back a row sees (0: all), and the bound of scores (0: none).
+
+    Beside its window a row sees the first `sinks` columns; behind those, columns may be `wrapped`.
+    """
 
     scale: float
     window: int = 0
     cap: float = 0.0
+    sinks: int = 0
+    wrapped: bool = False
 
 
 def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
@@ -53,6 +60,9 @@ def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
     if not math.isfinite(as_float(attrs.scale)) or attrs.window < 0 or not 0.0 <= as_float(attrs.cap) < math.inf:
         got = f"scale={attrs.scale}, window={attrs.window}, cap={attrs.cap}"
         raise AttributeValueError("cached_attention", got=got, need="a finite scale, a window ≥ 0, a cap ≥ 0")
+    if attrs.sinks < 0 or ((attrs.sinks or attrs.wrapped) and not attrs.window):
+        got = f"window={attrs.window}, sinks={attrs.sinks}, wrapped={attrs.wrapped}"
+        raise AttributeValueError("cached_attention", got=got, need="sinks ≥ 0, and a window beside them")
     check_kinds(FLOATS, q)
     if k.dtype is not v.dtype or k.dtype not in (q.dtype, *NARROW_CACHES):
         need = "k and v of q's element type, in 16 bits, in i8 or in u8"
@@ -70,6 +80,9 @@ def _infer(attrs: CachedAttentionAttrs, specs: OptionalSpecs) -> Specs:
         raise ShapeError(
             "cached_attention", got=shown, need=f"q's heads ({q.shape[2]}) divisible by k's ({k.shape[2]})"
         )
+    if attrs.wrapped and k.shape[1] < attrs.sinks + attrs.window:
+        need = f"at least {attrs.sinks} + {attrs.window} columns, its sinks and its window"
+        raise ShapeError("cached_attention", got=shown, need=need)
     wanted = TensorSpec(k.shape[:3], q.dtype, k.layout, k.device)
     if any(
         (each is not None) != (k.dtype in SCALED_CACHES) or (each is not None and each != wanted) for each in scales
@@ -110,13 +123,16 @@ def cached_attention(
     scale: float | None = None,
     window: int = 0,
     cap: float = 0.0,
+    sinks: int = 0,
+    wrapped: bool = False,
 ) -> T:
     """Attention of q[batch, rows, heads, d] at `positions`[batch, rows] over k and v that are kept.
 
     The scale is 1 / √d unless given. Row i sees columns up to its position, the last `window` of them where that is not
-    0. k and v in i8 have scales, and those in u8, with two numbers of 4 bits in a byte.
+    0, and the first `sinks`. Columns behind these are `wrapped` where they hold the latest positions, one written over
+    the one (columns - sinks) before. k and v in i8 have scales, and those in u8, with two numbers of 4 bits in a byte.
     """
     width = q.shape[-1] if q.shape else 1
     factor = 1.0 / math.sqrt(max(width, 1)) if scale is None else float(scale)
-    attrs = CachedAttentionAttrs(factor, window, float(cap))
+    attrs = CachedAttentionAttrs(factor, window, float(cap), sinks, wrapped)
     return q.apply(Command(CACHED_ATTENTION, attrs), (q, k, v, positions, k_scale, v_scale))[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc.backends.reference.arrays import Inputs, Outputs, Rows, widen, write
 from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
@@ -11,20 +12,18 @@ from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionA
 def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y[i] = softmax(s[i]) · v over columns ≤ positions[i]."""
     q, k, v, positions, *scales = (array for array in inputs if array is not None)
-    (batch, rows, heads, width), (_, columns, groups, _) = q.shape, k.shape
+    (batch, rows, heads, width), groups = q.shape, k.shape[2]
     y = np.zeros(outputs[0].shape)
     for example, row in np.ndindex(batch, rows):
-        end = min(int(positions[example, row]) + 1, columns)
-        begin = max(int(positions[example, row]) + 1 - attrs.window, 0) if attrs.window else 0
-        if end <= begin:
+        seen = _seen(attrs, int(positions[example, row]), k.shape[1])
+        if not seen.any():
             continue
-        keys, values = (widen(each[example, begin:end]).astype(np.float64) for each in (k, v))
+        keys, values = (widen(each[example, seen]).astype(np.float64) for each in (k, v))
         if scales:
             if k.dtype == np.uint8:
                 keys, values = (np.concatenate((each % 16 - 8, each // 16 - 8), -1) for each in (keys, values))
             keys, values = (
-                each * widen(scale[example, begin:end, :, None])
-                for each, scale in zip((keys, values), scales, strict=True)
+                each * widen(scale[example, seen, :, None]) for each, scale in zip((keys, values), scales, strict=True)
             )
         queries = widen(q[example, row]).astype(np.float64).reshape(groups, heads // groups, width)
         s = attrs.scale * queries @ keys.transpose(1, 2, 0)
@@ -34,6 +33,17 @@ def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outpu
         shares = powers / powers.sum(-1, keepdims=True)
         y[example, row] = (shares @ values.transpose(1, 0, 2)).reshape(heads, -1)
     write(outputs[0], y)
+
+
+def _seen(attrs: CachedAttentionAttrs, position: int, columns: int) -> NDArray[np.bool_]:
+    """Which columns a row sees."""
+    held = np.arange(columns)
+    if attrs.wrapped:
+        around = columns - attrs.sinks
+        late = position - (position - held) % around
+        held = np.where(held < attrs.sinks, held, np.where(late < attrs.sinks, position + 1, late))
+    near = held > position - attrs.window if attrs.window else held >= 0
+    return (held <= position) & (near | (held < attrs.sinks))
 
 
 ROWS: Rows = {CACHED_ATTENTION: cached_attention}

@@ -10,7 +10,7 @@ other rows of a batch, so bits do not either.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from nnc.classes import dataclass
@@ -46,6 +46,8 @@ class CachedAttention:
     window: int
     cap: float
     scaled: bool
+    sinks: int
+    wrapped: bool
 
     @property
     def together(self) -> int:
@@ -134,26 +136,61 @@ class _PartWriter:
     def _position(self, batch: Value, row: Value) -> Value:
         """Behind the last column that a row sees."""
         b, p = self.b, self.problem
-        place = b.load(self.w.argument(3), batch * p.rows + row, Type(I32))
-        return b.greatest(b.least(b.cast(place, b.wrap(0).type.scalar) + 1, p.columns), 0)
+        place = self._place(batch, row)
+        if p.wrapped:
+            place = self._column(place)
+        return b.greatest(b.least(place + 1, p.columns), 0)
 
     def _lowest(self, batch: Value, row: Value) -> Value:
-        """The first column that a row sees."""
+        """The first column that a row sees, behind the sinks where there are any."""
         b, p = self.b, self.problem
         if not p.window:
             return b.wrap(0)
-        place = b.cast(b.load(self.w.argument(3), batch * p.rows + row, Type(I32)), b.wrap(0).type.scalar)
-        return b.greatest(place + (1 - p.window), 0)
+        place = self._place(batch, row)
+        if p.wrapped:
+            place = self._column(place)
+        return b.greatest(place + (1 - p.window), p.sinks)
+
+    def _late(self, batch: Value, row: Value) -> Value:
+        """Columns from here on are before a row's own by way of the end: none before all were written once."""
+        b, p = self.b, self.problem
+        around, place = p.columns - p.sinks, self._place(batch, row)
+        begun = b.greatest(self._column(place) + (1 - p.window + around), p.sinks)
+        return b.choose(b.compare("<", place, b.wrap(p.columns)), b.wrap(p.columns), b.least(begun, p.columns))
+
+    def _place(self, batch: Value, row: Value) -> Value:
+        b = self.b
+        place = b.load(self.w.argument(3), batch * self.problem.rows + row, Type(I32))
+        return b.cast(place, b.wrap(0).type.scalar)
+
+    def _column(self, place: Value) -> Value:
+        """Where a position lies in columns that are wrapped."""
+        b, p = self.b, self.problem
+        around = (place - p.sinks) % (p.columns - p.sinks) + p.sinks
+        return b.choose(b.compare("<", place, b.wrap(p.columns)), place, around)
 
     def _seen(self, batch: Value, first: Value) -> tuple[Value, Value]:
         """Columns of the part that some row sees, from a whole register on."""
         b, p = self.b, self.problem
         last, low = b.variable(b.wrap(0)), b.variable(b.wrap(p.columns))
+        late = b.variable(b.wrap(p.columns))
         with b.loop(0, p.rows) as row:
             last.set(b.greatest(last.get(), self._position(batch, row)))
             low.set(b.least(low.get(), self._lowest(batch, row)))
+            if p.wrapped:
+                late.set(b.least(late.get(), self._late(batch, row)))
         begin = b.greatest(first, low.get() // self.lanes * self.lanes)
-        return begin, b.greatest(begin, b.least(last.get(), first + PART))
+        end = b.greatest(begin, b.least(last.get(), first + PART))
+        if p.wrapped:
+            stop = b.least(first + PART, p.columns)
+            around = b.compare("<", late.get(), stop)
+            begin, end = b.choose(around, first, begin), b.choose(around, stop, end)
+        if p.sinks:
+            stop = b.least(b.least(last.get(), p.sinks), first + PART)
+            sinking = b.compare("<", first, stop)
+            whole = b.choose(b.compare("<", begin, end), b.greatest(end, stop), stop)
+            begin, end = b.choose(sinking, first, begin), b.choose(sinking, whole, end)
+        return begin, end
 
     def _held(self, operand: int, batch: Value, group: Value, width: int) -> Matrix:
         """Rows of one key head of k or v."""
@@ -227,21 +264,32 @@ class _PartWriter:
         p = self.problem
         return self.b.offset(self.keys, column * p.values + self.lanes * p.features, p.scalar)
 
-    def _power(self, batch: Value, group: Value, row: Value, begin: Value, end: Value, first: Value) -> None:
-        """Scores to powers of e, times the scales of v; columns that the row does not see get 0"""
+    def _mask(self, batch: Value, row: Value) -> Callable[[Value], Value]:
+        """Which of a register of columns a row sees, by the first of them."""
         b, p, lanes = self.b, self.problem, self.lanes
-        repeats = p.heads // p.groups
-        scores = b.offset(self.scores, row * PART, p.scalar)
-        high, low = self._position(batch, row // repeats), self._lowest(batch, row // repeats)
-        kind = Type(b.wrap(0).type.scalar, lanes)
-        columns = b.enumerate_lanes(kind)
+        high, low = self._position(batch, row), self._lowest(batch, row)
+        late = self._late(batch, row) if p.wrapped else None
+        columns = b.enumerate_lanes(Type(b.wrap(0).type.scalar, lanes))
 
         def seen(column: Value) -> Value:
             mask = b.mask(high - column, lanes)
             if not p.window:
                 return mask
-            return b.both(mask, b.compare(">=", b.splat(column, lanes) + columns, b.splat(low, lanes)))
+            places = b.splat(column, lanes) + columns
+            mask = b.both(mask, b.compare(">=", places, b.splat(low, lanes)))
+            if late is not None:
+                around = b.both(b.compare(">=", places, b.splat(late, lanes)), b.mask(p.columns - column, lanes))
+                mask = b.either(mask, around)
+            return b.either(mask, b.mask(b.least(high, p.sinks) - column, lanes)) if p.sinks else mask
 
+        return seen
+
+    def _power(self, batch: Value, group: Value, row: Value, begin: Value, end: Value, first: Value) -> None:
+        """Scores to powers of e, times the scales of v; columns that the row does not see get 0"""
+        b, p, lanes = self.b, self.problem, self.lanes
+        repeats = p.heads // p.groups
+        scores = b.offset(self.scores, row * PART, p.scalar)
+        seen = self._mask(batch, row // repeats)
         top, numberless = b.variable(b.constant(-math.inf, self.vector)), b.variable(b.zero(self.vector))
         with b.loop(begin, end, lanes) as column:
             score, mask = b.load(scores, column - first, self.vector), seen(column)
@@ -344,6 +392,7 @@ def _generator(attrs: CachedAttentionAttrs, inputs: Views, outputs: Views) -> Ge
     return CachedAttention(
         q.scalar, k.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3],
         outputs[0].shape[3], attrs.scale, attrs.window, attrs.cap, len(others) > 1,
+        attrs.sinks, attrs.wrapped,
     )  # fmt: skip
 
 
