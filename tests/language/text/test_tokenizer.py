@@ -14,6 +14,7 @@ pytest.importorskip("jinja2", reason="the extra language is not installed")
 from nnc.errors import DataError, FormatError, UsageError
 from nnc.language.architectures import open_files
 from nnc.language.gguf import read_gguf, write_gguf
+from nnc.language.text import slow_rules
 from nnc.language.text.gguf_vocabulary import tokenizer_of
 from nnc.language.text.tokenizer import TextTokenizer, text_tokenizer
 
@@ -82,7 +83,7 @@ GROWING = {
         {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}] * 5}},
     "replacements one in another": {"normalizer": {"type": "Sequence", "normalizers": [
         {"type": "Sequence", "normalizers": [
-            {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 400}] * 400}},
+            {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 100}] * 100}},
     "a template": {"post_processor": {"type": "TemplateProcessing", "pair": [], "special_tokens": {},
         "single": [{"Sequence": {"id": "A", "type_id": 0}}] * 2000}},
     "a decoder": {"decoder": {"type": "Sequence", "decoders": [
@@ -109,3 +110,38 @@ def test_an_expression_that_gives_up_is_an_error(tmp_path: Path) -> None:
     tokenizer = text_tokenizer(open_files(tmp_path))
     with pytest.raises(DataError, match="encode: got a text on which a rule of its file fails .*retry-limit"):
         tokenizer.encode("a" * 60 + "b")
+
+
+def of_rule(folder: Path, **changed: object) -> TextTokenizer:
+    of_folder(folder)
+    place = folder / "tokenizer.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), **changed}))
+    return text_tokenizer(open_files(folder))
+
+
+def test_rules_that_take_too_long_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On 200,000 letters this expression took a minute, in which nothing could be interrupted."""
+    monkeypatch.setattr(slow_rules, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(slow_rules, "LETTER_SECONDS", 0.0)
+    tokenizer = of_rule(
+        tmp_path / "slow", normalizer={"type": "Replace", "pattern": {"Regex": "a*b|a"}, "content": "a"}
+    )
+    assert tokenizer.encode("hello") == text_tokenizer(open_files(tmp_path / "slow")).encode("hello")
+    with pytest.raises(DataError, match="rules that are not done"):
+        tokenizer.encode("a" * 12_000)
+    with pytest.raises(DataError, match="has not come back"):
+        tokenizer.encode("hello")
+    with pytest.raises(DataError, match="decode: got a tokenizer that has not come back"):
+        tokenizer.decode([3])
+
+
+def test_rules_of_unknown_expressions_give_what_they_give(tmp_path: Path) -> None:
+    known = of_rule(tmp_path / "known")
+    other = of_rule(tmp_path / "other", normalizer={"type": "Replace", "pattern": {"Regex": "q+x"}, "content": "q"})
+    text = "hello the in " * 40
+    assert other.places(text) == known.places(text)
+    assert other.decode(other.encode(text)) == known.decode(known.encode(text))
+    with pytest.raises(DataError, match="encode: got a text on which a rule of its file fails .*retry-limit"):
+        of_rule(
+            tmp_path / "panic", normalizer={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+        ).encode("a" * 300 + "b")

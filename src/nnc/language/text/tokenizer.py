@@ -18,6 +18,7 @@ from nnc.language.gguf import GgufFile
 from nnc.language.text.chat_template import ChatTemplate, Message
 from nnc.language.text.gguf_vocabulary import frame_text, starts_text, tokenizer_of
 from nnc.language.text.pieces import TextPieces
+from nnc.language.text.slow_rules import SlowRules
 from nnc.language.text.text_growth import check_growth
 
 MOST_TOKENIZER_BYTES = 1 << 26
@@ -49,6 +50,7 @@ class TextTokenizer:
         self.encoder, self.start, self.ends, self._place = encoder, start, ends, place
         self.end = min(ends, default=None) if end is None else end
         self._prefixed = prefixed and start is not None
+        self._rules = SlowRules(encoder)
         names = {"bos_token": self._named(start), "eos_token": self._named(self.end)}
         self.template = ChatTemplate(template, names, f"{place}: chat template") if template else None
 
@@ -70,7 +72,7 @@ class TextTokenizer:
     def places(self, text: str, *, start: bool = True) -> list[tuple[int, int, int]]:
         """The tokens of `encode`, each with the places of the text between which its characters lie."""
         check_text(text)
-        made = _encoded(self.encoder, text, whole=False)
+        made = _encoded(self.encoder, text, whole=False, rules=self._rules)
         tokens = [(int(token), *place) for token, place in zip(made.ids, made.offsets, strict=True)]
         if start and self._prefixed and self.start is not None and (not tokens or tokens[0][0] != self.start):
             return [(self.start, 0, 0), *tokens]
@@ -80,7 +82,7 @@ class TextTokenizer:
     def encode_whole(self, text: str) -> list[int]:
         """The tokens of a text as an encoder reads it: with those that stand before and behind it."""
         check_text(text)
-        return [int(token) for token in _encoded(self.encoder, text, whole=True).ids]
+        return [int(token) for token in _encoded(self.encoder, text, whole=True, rules=self._rules).ids]
 
     @checked
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
@@ -88,7 +90,13 @@ class TextTokenizer:
         for token in tokens:
             if not 0 <= token < 1 << 32:
                 raise DataError("decode", got=f"token {token}", need="0 or more, below 2^32")
-        return str(self.encoder.decode(list(tokens), skip_special_tokens=not special))
+        rows, skip = [list(tokens)], not special
+        if not self._rules.watched:
+            return str(self.encoder.decode(rows[0], skip_special_tokens=skip))
+        # The package lets go of the interpreter in its functions of many texts alone.
+        decode_batch = self.encoder.decode_batch
+        texts = self._rules.run("decode", len(rows[0]), lambda: decode_batch(rows, skip_special_tokens=skip))
+        return str(texts[0])
 
     def pieces(self) -> TextPieces:
         """The text of tokens that come one by one."""
@@ -112,10 +120,15 @@ def check_text(text: str) -> None:
         raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
 
 
-def _encoded(encoder: Encoder, text: str, *, whole: bool) -> Encoding:
-    """What the package makes of a text; DataError where a rule of the file gives up."""
+def _encoded(encoder: Encoder, text: str, *, whole: bool, rules: SlowRules | None = None) -> Encoding:
+    """What the package makes of a text; DataError where a rule of the file gives up, or takes too long."""
     try:
-        return encoder.encode(text, add_special_tokens=whole)
+        if rules is None or not rules.watched:
+            return encoder.encode(text, add_special_tokens=whole)
+        # The package lets go of the interpreter in its functions of many texts alone.
+        return rules.run("encode", len(text), lambda: encoder.encode_batch([text], add_special_tokens=whole)[0])
+    except DataError:
+        raise
     except BaseException as error:
         # An expression that takes too many steps is a panic, which is no `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
