@@ -136,7 +136,9 @@ def test_a_program_of_owned_steps_wakes_nobody() -> None:
 
 
 def test_no_steps_are_no_call() -> None:
-    NativeProgram(pool(), [], 2).run()
+    program = NativeProgram(pool(), [], 2)
+    program.relocation([(0, 64)])([128])
+    program.run()
 
 
 def test_more_workers_than_chunks_have_bits() -> None:

@@ -319,7 +319,7 @@ class NativeProgram(Uncopied):
 
     def relocation(self, spans: Sequence[tuple[int, int]]) -> Callable[[Sequence[int]], None]:
         """What moves operands inside these spans of addresses to where the spans begin from now on."""
-        starts = np.cumsum([0, *self._words[:-1]])
+        starts = np.cumsum([0, *self._words])[:-1]
         places = [start + 1 + at for start, count in zip(starts, self._operands, strict=True) for at in range(count)]
         positions = np.array(places, dtype=np.int64)
         begins, ends = (np.array([span[side] for span in spans], dtype=np.int64) for side in (0, 1))
