@@ -11,13 +11,18 @@ from nnc.ops.optimizer.adafactor import ADAFACTOR, AdafactorAttrs
 from nnc.ops.optimizer.optimizer import (
     ADADELTA,
     ADAGRAD,
+    ADAM,
     ADAMAX,
     AMSGRAD,
     GRADIENT_DESCENT,
     LAMB,
     LION,
     MUON,
+    NADAM,
     RMSPROP,
+    RMSPROP_CENTERED,
+    RMSPROP_PLAIN,
+    SGD,
     AdadeltaAttrs,
     AdagradAttrs,
     AdamAttrs,
@@ -26,7 +31,9 @@ from nnc.ops.optimizer.optimizer import (
     LambAttrs,
     LionAttrs,
     MuonAttrs,
+    NadamAttrs,
     RMSPropAttrs,
+    SGDAttrs,
 )
 
 
@@ -62,3 +69,27 @@ def rows() -> Iterator[Case]:
             yield Case(ADAFACTOR, attrs, (w, w, *kept, rate, step), FLOATS, f"{shape} {attrs.relative}")
     still = Argument((4,), constant(0.0))
     yield Case(LAMB, LambAttrs(), (still, Argument((4,)), still, still, rate, step), FLOATS, "still")
+    yield from _variants()
+
+
+def _variants() -> Iterator[Case]:
+    """Where epsilon and the rate stand otherwise, and the optimizers that keep less or more."""
+    rate, step = Argument((), constant(0.1), F32), Argument((), constant(3.0), F32)
+    w, v, wide = Argument((33,)), Argument((33,), positive), Argument((33,), constant(9.0))
+    for number, decay in enumerate((0.0, 0.01)):
+        note = f"{number}"
+        places = RMSPropAttrs(0.9, 0.5, 1e-3, decay, rate_inside=bool(number), epsilon_inside=not number)
+        centered = RMSPropAttrs(0.5, 0.5 * number, 0.1, decay, epsilon_inside=bool(number))
+        yield Case(RMSPROP_PLAIN, places, (w, w, v, rate), FLOATS, note)
+        yield Case(RMSPROP, places, (w, w, w, v, rate), FLOATS, f"places {note}")
+        yield Case(RMSPROP_CENTERED, centered, (w, w, w, wide, w, rate), FLOATS, note)
+        nadam = NadamAttrs(0.8, 0.95, 1e-3, decay, 1.0 - 0.9 * number)
+        yield Case(NADAM, nadam, (w, w, w, v, rate, step), FLOATS, note)
+        yield Case(ADAGRAD, AdagradAttrs(1e-3, decay, 0.1, bool(number)), (w, w, v, rate), FLOATS, f"initial {note}")
+        outside = AdamaxAttrs(0.8, 0.95, 1e-3, decay, epsilon_outside=True)
+        yield Case(ADAMAX, outside, (w, w, w, v, rate, step), FLOATS, f"outside {note}")
+        hat = AdamAttrs(0.8, 0.95, 1e-3, decay, bool(number), epsilon_hat=True)
+        yield Case(ADAM, hat, (w, w, w, v, rate, step), FLOATS, f"hat {note}")
+        yield Case(AMSGRAD, hat, (w, w, w, v, v, rate, step), FLOATS, f"hat {note}")
+        inside = SGDAttrs(0.9, 0.0, decay, nesterov=bool(number), rate_inside=True)
+        yield Case(SGD, inside, (w, w, w, rate), FLOATS, f"inside {note}")

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from nnc.nn.optimization.loss_scale import *
     from nnc.nn.optimization.losses import *
     from nnc.nn.optimization.metrics import *
+    from nnc.nn.optimization.optimizer_base import *
     from nnc.nn.optimization.optimizers import *
     from nnc.nn.optimization.schedules import *
     from nnc.nn.optimization.token_losses import *
@@ -152,7 +153,7 @@ _HOMES = homes({
     "nnc.nn.modules.transformer_modules":
         "Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder TransformerEncoderLayer",
     "nnc.nn.optimization.chains":
-        "AddDecay OptimizerChain ChainedChange ClipNorm ClipValue Scale ScaleBySchedule chain",
+        "AddDecay OptimizerChain ChainedChange ClipNorm ClipValue DecoupledDecay Scale ScaleBySchedule chain",
     "nnc.nn.optimization.distance_losses": "ContrastiveLoss TripletLoss",
     "nnc.nn.optimization.joint_losses": "FunctionLoss JointLoss",
     "nnc.nn.optimization.loss_scale": "LossScale",
@@ -160,8 +161,8 @@ _HOMES = homes({
         "BinaryCrossEntropy CosineLoss CTC GaussianLikelihood Hinge Huber KLDivergence LogCosh Loss MeanAbsoluteError "
         "MeanSquaredError PointwiseLoss PoissonLoss SmoothedCrossEntropy SoftmaxCrossEntropy Weighted",
     "nnc.nn.optimization.metrics": "Metric METRICS metrics top_k",
-    "nnc.nn.optimization.optimizers":
-        "Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb Lion Muon Optimizer PerParameter RMSProp SGD",
+    "nnc.nn.optimization.optimizer_base": "Optimizer PerParameter",
+    "nnc.nn.optimization.optimizers": "Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb Lion Muon Nadam RMSProp SGD",
     "nnc.nn.optimization.schedules":
         "Constant Cosine CosineRestarts Exponential Joined LinearSchedule Milestones OneCycle Polynomial RateSchedule "
         "StepDecay Warmup",

@@ -24,8 +24,8 @@ from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
-    "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "RMSprop", "StepOptimizer",
-    "lr_scheduler", *transformations.__all__,
+    "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam", "RMSprop",
+    "StepOptimizer", "lr_scheduler", *transformations.__all__,
 ]  # fmt: skip
 
 
@@ -90,9 +90,23 @@ def RMSprop(  # noqa: N802  # as PyTorch calls it
     eps: Positive = 1e-8,
     weight_decay: Rate = 0.0,
     momentum: Share = 0.0,
+    centered: bool = False,
 ) -> StepOptimizer:
-    """v' = α v + (1 - α) g²;  m' = momentum · m + g / (√v' + ε);  w' = w - lr · m'."""
-    return StepOptimizer(params, optimizers.RMSProp(lr, alpha, momentum, eps, weight_decay))
+    """v' = α v + (1 - α) g²;  m' = momentum · m + g / (√v' + ε);  w' = w - lr · m'; centered of v' - mean'²."""
+    return StepOptimizer(params, optimizers.RMSProp(lr, alpha, momentum, eps, weight_decay, centered=centered))
+
+
+@checked
+def NAdam(  # noqa: N802  # as PyTorch calls it
+    params: ParameterSource | None = None,
+    lr: Rate | RateSchedule = 2e-3,
+    betas: tuple[Share, Share] = (0.9, 0.999),
+    eps: Positive = 1e-8,
+    weight_decay: Rate = 0.0,
+    momentum_decay: Positive = 4e-3,
+) -> StepOptimizer:
+    """Adam with Nesterov's momentum, which declines (Dozat 2016): `nn.Nadam`."""
+    return StepOptimizer(params, optimizers.Nadam(lr, *betas, eps, weight_decay, momentum_decay))
 
 
 @checked

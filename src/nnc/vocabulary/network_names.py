@@ -45,7 +45,7 @@ LAYERS: Mapping[str, str] = {
     "Rngs": "leave it out: nnc.seed(0)",
     "Param": "nn.Parameter(value)",
     "RAdam": "nn.Adam(rate)",
-    "NAdam": "nn.Adam(rate)",
+    "NAdam": "nn.Nadam(rate)",
     "lr_scheduler": "nnc.optim.lr_scheduler",
     "StepLR": "nn.StepDecay(…)",
     "MultiStepLR": "nn.Milestones(…)",

@@ -39,7 +39,7 @@ from nnc.nn import (
     Tanh,
 )
 from nnc.nn.data import BatchState
-from nnc.nn.optimization.optimizers import RowOptimizer
+from nnc.nn.optimization.optimizer_base import RowOptimizer
 from nnc.nn.optimization.schedules import Constant, RateSchedule
 from nnc.ops.composed.custom import Arrays
 from nnc.ops.optimizer.update import update
@@ -54,6 +54,9 @@ OPTIMIZERS: tuple[tuple[Optimizer, tuple[str, ...]], ...] = (
     (AdamW(0.02, amsgrad=True), ("moment", "variance", "top")),
     (Lamb(0.02), ("moment", "variance")),
     (RMSProp(0.01, momentum=0.5), ("moment", "variance")),
+    (RMSProp(0.01), ("variance",)),
+    (RMSProp(0.01, centered=True), ("moment", "variance", "mean")),
+    (nn.Nadam(0.02), ("moment", "variance")),
     (Adagrad(0.1), ("variance",)),
     (Lion(0.01), ("moment",)),
     (Adadelta(10.0), ("variance", "delta")),

@@ -9,7 +9,7 @@ import nnc
 import nnc.optim as optax
 from nnc import nn
 from nnc.errors import ArityError
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.optimization.transformations import Transformation
 
 RNG = np.random.default_rng(4)

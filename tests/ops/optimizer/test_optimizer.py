@@ -25,7 +25,10 @@ from nnc.ops.optimizer.optimizer import (
     LAMB,
     LION,
     MUON,
+    NADAM,
     RMSPROP,
+    RMSPROP_CENTERED,
+    RMSPROP_PLAIN,
     SGD,
     AdadeltaAttrs,
     AdagradAttrs,
@@ -35,6 +38,7 @@ from nnc.ops.optimizer.optimizer import (
     LambAttrs,
     LionAttrs,
     MuonAttrs,
+    NadamAttrs,
     RMSPropAttrs,
     SGDAttrs,
 )
@@ -94,6 +98,33 @@ def rmsprop(t: int, g: list[float], w: list[float], state: State) -> list[float]
     return [b - RATE * m for b, m in zip(w, state[0], strict=True)]
 
 
+def rmsprop_plain(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
+    state[0] = [0.9 * v + 0.1 * s * s for v, s in zip(state[0], slopes, strict=True)]
+    return [b - RATE * s / math.sqrt(v + 1e-8) for b, s, v in zip(w, slopes, state[0], strict=True)]
+
+
+def rmsprop_centered(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
+    state[1] = [0.9 * v + 0.1 * s * s for v, s in zip(state[1], slopes, strict=True)]
+    state[2] = [0.9 * mean + 0.1 * s for mean, s in zip(state[2], slopes, strict=True)]
+    roots = [math.sqrt(v - mean * mean) + 1e-8 for v, mean in zip(state[1], state[2], strict=True)]
+    state[0] = [0.5 * m + s / root for m, s, root in zip(state[0], slopes, roots, strict=True)]
+    return [b - RATE * m for b, m in zip(w, state[0], strict=True)]
+
+
+def nadam(t: int, g: list[float], w: list[float], state: State) -> list[float]:
+    slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
+    _, squares = moments(t, slopes, state)
+    *before, later = (0.9 * (1 - 0.5 * 0.96 ** (step * 0.5)) for step in range(1, t + 2))
+    product = math.prod(before)
+    means = [
+        later * m / (1 - product * later) + (1 - before[-1]) * s / (1 - product)
+        for m, s in zip(state[0], slopes, strict=True)
+    ]
+    return [b - RATE * m / (math.sqrt(v) + 1e-8) for b, m, v in zip(w, means, squares, strict=True)]
+
+
 def adagrad(t: int, g: list[float], w: list[float], state: State) -> list[float]:
     slopes = [a + DECAY * b for a, b in zip(g, w, strict=True)]
     state[0] = [v + s * s for v, s in zip(state[0], slopes, strict=True)]
@@ -129,6 +160,9 @@ RULES: tuple[tuple[str, AnyCommand, Rule], ...] = (
     ("amsgrad", Command(AMSGRAD, AdamAttrs(0.9, 0.99, 1e-8, DECAY)), amsgrad),
     ("lamb", Command(LAMB, LambAttrs(0.9, 0.99, 1e-6, DECAY)), lamb),
     ("rmsprop", Command(RMSPROP, RMSPropAttrs(0.9, 0.5, 1e-8, DECAY)), rmsprop),
+    ("rmsprop_plain", Command(RMSPROP_PLAIN, RMSPropAttrs(0.9, 0.5, 1e-8, DECAY, epsilon_inside=True)), rmsprop_plain),
+    ("rmsprop_centered", Command(RMSPROP_CENTERED, RMSPropAttrs(0.9, 0.5, 1e-8, DECAY)), rmsprop_centered),
+    ("nadam", Command(NADAM, NadamAttrs(0.9, 0.99, 1e-8, DECAY, 0.5)), nadam),
     ("adagrad", Command(ADAGRAD, AdagradAttrs(1e-10, DECAY)), adagrad),
     ("adadelta", Command(ADADELTA, AdadeltaAttrs(0.9, 1e-6, DECAY)), adadelta),
     ("adamax", Command(ADAMAX, AdamaxAttrs(0.9, 0.99, 1e-8, DECAY)), adamax),

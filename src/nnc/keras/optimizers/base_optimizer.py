@@ -1,42 +1,44 @@
-"""What all optimizers of `nnc.keras` share: slots beside each weight, a rate, clipping, and decay of weights.
+"""What all optimizers of `nnc.keras` share: an optimizer of `nnc.nn`, the weights it has met, and their state.
 
 One update is `apply_gradients`: eagerly, or as a part of a function that is compiled, in which the rate, the count of
-updates and the slots are inputs and results. Formulas are Keras', with its place of epsilon.
+updates and the state are inputs and results. Formulas are Keras', with its places of epsilon and of the rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nnc import numerics as n
-from nnc.arguments import Finite, Positive
+from nnc.arguments import Finite, Positive, Rate
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.state import assign_all, constant_of, current
+from nnc.dynamic.eager import as_operand
+from nnc.dynamic.state import constant_of, current
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, ArityError
+from nnc.errors import ArgumentError, ArityError, FormatError
 from nnc.keras.named import Remembered, refused, snake_case
 from nnc.keras.optimizers.schedules import LearningRateSchedule
+from nnc.nn.optimization.chains import ChainedChange, ClipNorm, ClipValue, DecoupledDecay, OptimizerChain
+from nnc.nn.optimization.in_place import begin_state, follow_gradients
+from nnc.nn.optimization.optimizer_base import Optimizer as Rule
+from nnc.nn.state.layer_state import LayerState
 
 LearningRate: TypeAlias = Finite | LearningRateSchedule | Any
+Gradient: TypeAlias = ArrayOperand | ArrayLike
 
 
 class Optimizer(Remembered):
-    """How weights follow their gradients: subclasses say `slots` and `rule`."""
-
-    slots: ClassVar[tuple[str, ...]] = ()
-    # What slots begin with.
-    first: float = 0.0
+    """How weights follow their gradients: `rule`, an optimizer of `nnc.nn` of any rate, made by each class below."""
 
     def __init__(
         self,
         learning_rate: LearningRate = 0.001,
-        weight_decay: float | None = None,
+        weight_decay: Rate | None = None,
         clipnorm: Positive | None = None,
         clipvalue: Positive | None = None,
         global_clipnorm: Positive | None = None,
@@ -46,8 +48,13 @@ class Optimizer(Remembered):
         loss_scale_factor: float | None = None,
         gradient_accumulation_steps: int | None = None,
         name: str | None = None,
+        *,
+        rule: Rule | None = None,
     ) -> None:
         kind = type(self).__name__
+        if rule is None:
+            fix = "super().__init__(learning_rate, rule=nnc.nn.Adam())"
+            raise ArgumentError(kind, got="no rule", need="an optimizer of nnc.nn", fix=fix, origin=caller_origin())
         self.name = name or snake_case(kind)
         for option, value, fix in (
             ("use_ema", use_ema, "mean.zip_map(…) of copies, or a callback that keeps a mean of get_weights()"),
@@ -56,23 +63,22 @@ class Optimizer(Remembered):
         ):
             if value:
                 raise refused(kind, option, value, fix)
-        if sum(value is not None for value in (clipnorm, clipvalue, global_clipnorm)) > 1:
+        ways: list[ChainedChange] = [
+            *([] if clipnorm is None else [ClipNorm(clipnorm, each=True)]),
+            *([] if clipvalue is None else [ClipValue(clipvalue)]),
+            *([] if global_clipnorm is None else [ClipNorm(global_clipnorm)]),
+        ]
+        if len(ways) > 1:
             raise ArgumentError(kind, got="several ways to clip", need="one of clipnorm, clipvalue, global_clipnorm")
-        self.weight_decay = weight_decay or 0.0
-        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
-        self._step = eager.tensor(np.float32(0.0))
-        self._state: dict[int, tuple[Variable, dict[str, Variable]]] = {}
-        self._rate = eager.tensor(np.float32(0.0))
+        if weight_decay:
+            ways.append(DecoupledDecay(weight_decay))
+        self.weight_decay, self.clipnorm, self.clipvalue = weight_decay or 0.0, clipnorm, clipvalue
+        self.global_clipnorm = global_clipnorm
+        self.rule: Rule = OptimizerChain(rule, tuple(ways)) if ways else rule
+        self._trained = _Trained()
+        self._rate = eager.tensor(np.float64(0.0))
         self._schedule: LearningRateSchedule | None = None
         self.learning_rate = learning_rate
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Slots beside their weights: a copy knows them by its own."""
-        return {**vars(self), "_state": list(self._state.values())}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        rows = state.pop("_state")
-        vars(self).update(state, _state={id(variable): (variable, slots) for variable, slots in rows})
 
     # ---- the rate
 
@@ -80,25 +86,31 @@ class Optimizer(Remembered):
     def learning_rate(self) -> Any:
         """The rate of the next update, which may be set to a number or a schedule."""
         if self._schedule is None:
-            return eager.tensor(self._rate.tensor.copied())
-        return eager.tensor(np.float32(self._schedule(self._count())))
+            return eager.tensor(np.float32(self._rate.item()))
+        return eager.tensor(np.float32(self._schedule.rate(self._count() + 1)))
 
     @learning_rate.setter
     def learning_rate(self, rate: Any) -> None:
         if isinstance(rate, LearningRateSchedule):
-            self._schedule = rate
+            self._schedule, self.rule = rate, self.rule.at_rate(rate)
             return
         number = rate() if callable(rate) else rate
         value = float(number)
         if not np.isfinite(value) or value < 0:
             raise ArgumentError(type(self).__name__, got=f"learning_rate={value}", need="a finite number ≥ 0")
         self._schedule = None
-        self._rate.become(eager.tensor(np.float32(value)))
+        self._rate.become(eager.tensor(np.float64(value)))
 
     lr = learning_rate
 
+    @property
+    def schedule(self) -> LearningRateSchedule | None:
+        """The schedule of the rate, where it has one."""
+        return self._schedule
+
     def _count(self) -> int:
-        return int(self._step.tensor.numpy())
+        step = self._trained.own.optimizer_state.get("step")
+        return 0 if step is None else int(step)
 
     @property
     def iterations(self) -> Variable:
@@ -107,27 +119,16 @@ class Optimizer(Remembered):
 
     # ---- updates
 
-    def rule(self, g: Any, w: Any, slots: dict[str, Any], rate: Any, step: Any) -> tuple[Any, dict[str, Any]]:
-        """(what is taken from w, new slots) at update `step`, the first of which is 1."""
-        raise NotImplementedError
-
-    def build(self, variables: Sequence[Variable]) -> None:
-        """Slots for these weights; those that are known keep theirs."""
-        for variable in variables:
-            if id(variable) not in self._state:
-                slots = {name: self._slot(variable) for name in self.slots}
-                self._state[id(variable)] = (variable, slots)
-
-    def _slot(self, variable: Variable) -> Variable:
-        start = np.full(variable.shape, self.first, np.float32)
-        return eager.tensor(Tensor.from_numpy(start).clone().to(variable.device), share=True)
+    def build(self, variables: Iterable[Variable]) -> None:
+        """State for these weights; those that are known keep theirs."""
+        begin_state(self.rule, self._trained, self._trained.places(variables))
 
     @property
     def variables(self) -> list[Variable]:
-        """The count of updates, the rate, and the slots of each weight."""
-        return [self._step, self._rate, *(slot for _, slots in self._state.values() for slot in slots.values())]
+        """The rate, the count of updates, and the state of each weight."""
+        return [self._rate, *self._trained.own.optimizer_state.values()]
 
-    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], **unused: Any) -> None:
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Gradient | None, Variable]], **unused: object) -> None:
         """One update by pairs (gradient, weight); those whose gradient is None stay."""
         pairs = [(g, w) for g, w in grads_and_vars if g is not None]
         if not pairs:
@@ -137,54 +138,44 @@ class Optimizer(Remembered):
             )
         self.apply([g for g, _ in pairs], [w for _, w in pairs])
 
-    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
+    def apply(self, grads: Sequence[Gradient], trainable_variables: Sequence[Variable] | None = None) -> None:
         """One update of weights by their gradients."""
-        weights = trainable_variables or [variable for variable, _ in self._state.values()]
+        weights = trainable_variables or [*self._trained.own.variables.values()]
         if len(grads) != len(weights):
             got, need = f"{len(grads)} gradients, {len(weights)} weights", "one for each"
             raise ArityError("apply", got=got, need=need, origin=caller_origin())
-        self.build(weights)
-        step = current(self._step) + 1.0
-        rate = current(self._rate) if self._schedule is None else self._schedule(current(self._step))
-        renewed: list[tuple[Variable, Any]] = [(self._step, step)]
-        for g, variable in zip(self._clipped(grads), weights, strict=True):
-            slots, w = self._state[id(variable)][1], constant_of(current(variable))
-            change, news = self.rule(g, w, {name: current(slot) for name, slot in slots.items()}, rate, step)
-            if self.weight_decay:
-                change = change + w * (rate * self.weight_decay)
-            renewed.append((variable, (w - change).astype(variable.dtype)))
-            renewed.extend((slots[name], value) for name, value in news.items())
-        assign_all([(variable, constant_of(value)) for variable, value in renewed])
+        by_place = self._trained.places(weights)
+        slopes = {
+            place: constant_of(as_operand(g)).astype(weight.dtype)
+            for (place, weight), g in zip(by_place.items(), grads, strict=True)
+        }
+        rate = current(self._rate) if self._schedule is None else None
+        follow_gradients(self.rule, self._trained, by_place, slopes, rate)
 
-    def _clipped(self, grads: Sequence[Any]) -> list[Any]:
-        slopes = [constant_of(g if isinstance(g, ArrayOperand) else n.asarray(g)) for g in grads]
-        if self.clipvalue is not None:
-            return [n.clip(g, -self.clipvalue, self.clipvalue) for g in slopes]
-        if self.clipnorm is not None:
-            return [g * _shrink(n.sqrt(n.sum(g * g)), self.clipnorm) for g in slopes]
-        if self.global_clipnorm is not None:
-            total = n.sqrt(sum((n.sum(g * g) for g in slopes[1:]), start=n.sum(slopes[0] * slopes[0])))
-            return [g * _shrink(total, self.global_clipnorm) for g in slopes]
-        return slopes
-
-    @property
-    def schedule(self) -> LearningRateSchedule | None:
-        """The schedule of the rate, where it has one."""
-        return self._schedule
+    # ---- files
 
     def slots_of(self, weights: Mapping[str, Variable]) -> dict[str, Variable]:
-        """The count of updates, and the slots of these weights by their paths."""
-        own = {path: self._state[id(weight)][1] for path, weight in weights.items() if id(weight) in self._state}
-        named = {f"{path}.{name}": slot for path, slots in own.items() for name, slot in slots.items()}
-        return {"step": self._step, **named}
+        """The count of updates, and the state of these weights by their paths."""
+        state, places = self._trained.own.optimizer_state, self._trained.places(weights.values())
+        names = {place: path for path, place in zip(weights, places, strict=True)}
+        return {
+            name if place == name else f"{names[place]}.{rest}": value
+            for name, value in state.items()
+            if (place := name.partition(".")[0]) in names or name == "step"
+            for rest in (name.partition(".")[2],)
+        }
 
     def take_slots(self, weights: Mapping[str, Variable], values: Mapping[str, Tensor]) -> None:
-        """Go on with the slots of `slots_of`."""
-        if len(values) > 1:
-            self.build([*weights.values()])
-        for name, slot in self.slots_of(weights).items():
-            if name in values:
-                slot.become(eager.tensor(values[name]))
+        """Go on with the state of `slots_of`; FormatError where it is that of another optimizer."""
+        if not values:
+            return
+        self.build(weights.values())
+        slots = self.slots_of(weights)
+        if slots.keys() != values.keys():
+            got = f"{sorted(slots.keys() ^ values.keys())[0]!r} on one side alone"
+            raise FormatError("optimizer", got=got, need=f"the state of {type(self).__name__}")
+        for name, slot in slots.items():
+            slot.become(eager.tensor(values[name]))
 
     def get_config(self) -> dict[str, Any]:
         """The name and the rate."""
@@ -192,6 +183,17 @@ class Optimizer(Remembered):
         return {"name": self.name, "learning_rate": rate, "weight_decay": self.weight_decay or None}
 
 
-def _shrink(norm: Any, most: float) -> Any:
-    """The factor that makes a norm no larger than the most."""
-    return most / n.maximum(norm, most)
+class _Trained(LayerState):
+    """The weights that an optimizer has met, by when it did, with what it keeps beside them."""
+
+    __slots__ = ()
+
+    def places(self, variables: Iterable[Variable]) -> dict[str, Variable]:
+        """These weights by their places; those that are new have the next ones."""
+        own = self.own.variables
+        known = {id(variable): place for place, variable in own.items()}
+        chosen: dict[str, Variable] = {}
+        for variable in variables:
+            place = known.setdefault(id(variable), str(len(own)))
+            chosen[place] = own[place] = variable
+        return chosen

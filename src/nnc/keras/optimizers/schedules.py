@@ -9,16 +9,26 @@ from typing import Any
 from nnc import numerics as n
 from nnc.arguments import Positive, Rate, checked
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError
 from nnc.keras.named import Remembered
+from nnc.nn.optimization.schedules import RateSchedule
 
 
-class LearningRateSchedule(Remembered):
-    """A rate for each update, counted from 0: subclasses say `__call__(step)`."""
+class LearningRateSchedule(Remembered, RateSchedule):
+    """A rate for each update, counted from 0: subclasses say `__call__(step)`. Optimizers of `nnc.nn` take it too."""
 
     def __call__(self, step: Any) -> Any:
         """The rate."""
         raise NotImplementedError
+
+    def rate(self, step: int) -> float:
+        """The rate of update `step`, counted from 1."""
+        return float(self(float(step - 1)))
+
+    def rate_array(self, step: ArrayOperand) -> ArrayOperand:
+        """`rate` of a step that only a run knows."""
+        return as_operand(self(step - 1))
 
 
 def _floor(x: Any) -> Any:

@@ -28,7 +28,7 @@ from nnc.nn.model.model import Model
 from nnc.nn.model.model_saving import FACT, VERSION, found, is_function, public_name
 from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.losses import Loss
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.state.layer_state import LayerState
 from nnc.symbolic.passes import Pass

@@ -13,7 +13,7 @@ from nnc.nn.layers.layer import Layer
 from nnc.nn.optimization import losses, optimizers
 from nnc.nn.optimization.joint_losses import FunctionLoss, JointLoss, LossFunction
 from nnc.nn.optimization.losses import Loss, PointwiseLoss, SoftmaxCrossEntropy, Weighted
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 
 N = TypeVar("N")
 # Of each output, of one network for all of them, or by the names of a Functional's outputs.

@@ -34,7 +34,8 @@ from nnc.nn.model.updating import ModelUpdates
 from nnc.nn.optimization.chains import OptimizerChain
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
-from nnc.nn.optimization.optimizers import Adam, Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
+from nnc.nn.optimization.optimizers import Adam
 from nnc.nn.steps.frozen_steps import products
 from nnc.nn.steps.keys import CacheType, StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs

@@ -13,12 +13,13 @@ from dataclasses import field, replace
 from typing import Any, Self
 
 from nnc.arguments import Finite, Positive, Rate, checked
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import constant_of
 from nnc.errors import ArgumentError, ArityError
-from nnc.nn.optimization.optimizers import SGD, ByPath, Optimizer, State
+from nnc.nn.optimization.optimizer_base import ByPath, Optimizer, State
+from nnc.nn.optimization.optimizers import SGD
 from nnc.nn.optimization.parameter_update import number_beside
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.ops.elementwise.pointwise import (
@@ -36,7 +37,17 @@ from nnc.ops.elementwise.pointwise import (
 from nnc.ops.movement.broadcast import reduce_sum
 from nnc.ops.optimizer.update import UpdateOperator
 
-__all__ = ["AddDecay", "OptimizerChain", "ChainedChange", "ClipNorm", "ClipValue", "Scale", "ScaleBySchedule", "chain"]
+__all__ = [
+    "AddDecay",
+    "OptimizerChain",
+    "ChainedChange",
+    "ClipNorm",
+    "ClipValue",
+    "DecoupledDecay",
+    "Scale",
+    "ScaleBySchedule",
+    "chain",
+]
 
 # w' = w - g, which gives a leaf for a leaf.
 ADDED = SGD(1.0, momentum=0.0)
@@ -51,16 +62,24 @@ class ChainedChange(ABC):
     def changed(self, slopes: ByPath, parameters: ByPath, step: ArrayOperand) -> dict[str, ArrayOperand]:
         """Gradients or updates for the next part; `step` is 1 at the first update."""
 
+    def moved(self, parameters: ByPath, rate: float | ArrayOperand) -> ByPath:
+        """The parameters as the optimizer finds them."""
+        return parameters
+
 
 @checked
 @dataclass(frozen=True, slots=True)
 class ClipNorm(ChainedChange):
-    """g' = g · min(1, limit / |g|), |g| the 2-norm over all of them together (Pascanu et al. 2013)."""
+    """g' = g · min(1, limit / |g|), |g| the 2-norm over all of them together (Pascanu et al. 2013), or of `each`."""
 
     limit: Positive
+    each: bool = field(default=False, metadata=QUIET)
 
     def changed(self, slopes: ByPath, parameters: ByPath, step: ArrayOperand) -> dict[str, ArrayOperand]:
-        """All of them scaled alike."""
+        """All of them scaled alike, or each by its own norm."""
+        if self.each:
+            alone = ClipNorm(self.limit)
+            return {path: alone.changed({path: slope}, {}, step)[path] for path, slope in slopes.items()}
         norm = global_norm(slopes)
         scale = minimum(divide(number_beside(norm, self.limit), norm), number_beside(norm, 1.0))
         return {path: multiply(slope, cast(scale, slope.dtype)) for path, slope in slopes.items()}
@@ -115,6 +134,27 @@ class AddDecay(ChainedChange):
         return {path: add(slope, affine(parameters[path], self.decay)) for path, slope in slopes.items()}
 
 
+@checked
+@dataclass(frozen=True, slots=True)
+class DecoupledDecay(ChainedChange):
+    """w = w · (1 - rate · decay) before the optimizer, as AdamW has it, for any optimizer (Loshchilov & Hutter 2019).
+
+    >>> nn.chain(nn.DecoupledDecay(0.01), nn.SGD(0.1)).before
+    (DecoupledDecay(decay=0.01),)
+    """
+
+    decay: Rate
+
+    def changed(self, slopes: ByPath, parameters: ByPath, step: ArrayOperand) -> dict[str, ArrayOperand]:
+        """Gradients stay as they are."""
+        return dict(slopes)
+
+    def moved(self, parameters: ByPath, rate: float | ArrayOperand) -> ByPath:
+        """All of them a little smaller."""
+        kept = {path: affine(number_beside(old, rate), -self.decay, 1.0) for path, old in parameters.items()}
+        return {path: multiply(old, cast(kept[path], old.dtype)) for path, old in parameters.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class OptimizerChain(Optimizer):
     """An optimizer between parts that change its gradients and its updates; `nn.chain` makes it."""
@@ -159,8 +199,9 @@ class OptimizerChain(Optimizer):
         if not olds or "step" not in state or olds.keys() != slopes.keys():
             return self.optimizer.followed(olds, slopes, state, rate)
         step, known = state["step"] + 1, {path: constant_of(old) for path, old in olds.items()}
+        chosen = self.optimizer.rate_at(step) if rate is None else rate
         for part in self.before:
-            slopes = part.changed(slopes, known, step)
+            slopes, olds = part.changed(slopes, known, step), part.moved(olds, chosen)
         made, following = self.optimizer.followed(olds, slopes, state, rate)
         if self.after:
             moves = {path: subtract(constant_of(made[path]), old) for path, old in known.items()}
@@ -175,11 +216,11 @@ class OptimizerChain(Optimizer):
         match self.before, self.after:
             case (), ():
                 return self.optimizer, None, None
-            case (ClipNorm(norm),), ():
+            case (ClipNorm(norm, each=False),), ():
                 return self.optimizer, norm, None
             case (ClipValue(value),), ():
                 return self.optimizer, None, value
-            case (ClipValue(value), ClipNorm(norm)), ():
+            case (ClipValue(value), ClipNorm(norm, each=False)), ():
                 return self.optimizer, norm, value
         need = "ClipValue, ClipNorm and an optimizer, in this order, for a model"
         raise ArgumentError("chain", got=repr(self), need=need, fix="optimizer.update(net, gradients) of a module")

@@ -53,7 +53,7 @@ def follow_gradients(
     """Give these parameters of a layer, all of which have gradients, their new values."""
     if not variables:
         return
-    _begin_state(rule, layer, variables)
+    begin_state(rule, layer, variables)
     kept = layer.own.optimizer_state
     slopes = {path: as_operand(gradients[path]) for path in variables}
     news, following = rule.followed(currents(variables), slopes, currents(kept), rate)
@@ -61,7 +61,7 @@ def follow_gradients(
     assign_all([(kept[name], value) for name, value in following.items()])
 
 
-def _begin_state(rule: ParameterRule, layer: LayerState, variables: Mapping[str, Variable]) -> None:
+def begin_state(rule: ParameterRule, layer: LayerState, variables: Mapping[str, Variable]) -> None:
     """Zeros for each parameter whose command is of another kind than before, and the count of updates."""
     own = layer.own
     for path, variable in variables.items():

@@ -21,7 +21,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.optimization.chains import OptimizerChain
 from nnc.nn.optimization.in_place import follow_gradients, update_in_place
-from nnc.nn.optimization.optimizers import Optimizer, PerParameter
+from nnc.nn.optimization.optimizer_base import Optimizer, PerParameter
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.state.layer_state import LayerState, Parameters
 

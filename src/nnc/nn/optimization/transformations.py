@@ -35,7 +35,7 @@ from nnc.nn.optimization.chains import (
 )
 from nnc.nn.optimization.chains import chain as chain_of
 from nnc.nn.optimization.chains import global_norm as norm_of
-from nnc.nn.optimization.optimizers import Optimizer, State, by_path
+from nnc.nn.optimization.optimizer_base import Optimizer, State, by_path
 from nnc.nn.optimization.schedules import (
     Constant,
     Cosine,

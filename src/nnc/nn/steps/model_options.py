@@ -17,7 +17,7 @@ from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import LossScale
 from nnc.nn.optimization.losses import Loss
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.nn.steps.sharding import Sharding, ZeroStage

@@ -15,7 +15,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.nn.layers.initializers import generator_for
 from nnc.nn.layers.layer import ParameterSpec
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.state.generators import PlacedInitializer
 from nnc.nn.steps.keys import StepKind
 from nnc.nn.steps.sharding import Sharding

@@ -14,7 +14,7 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import UsageError
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.state.scope import ParameterSpec
 from nnc.ops import cast, square
 from nnc.ops.elementwise.pointwise import sqrt

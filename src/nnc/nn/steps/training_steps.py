@@ -8,7 +8,7 @@ from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.guard import gradient_norm, guarded
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.steps.model_step import PlannedStep
 from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import add, affine, cast, multiply

@@ -17,7 +17,7 @@ from nnc.errors import ArgumentError, ArityError, DataError
 from nnc.nn.data import BatchSource, BatchState
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.optimization.metrics import Tally
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.steps.model_step import Values
 from nnc.symbolic.text.tables import table_of, text_table
 

@@ -12,7 +12,7 @@ from nnc.errors import AttributeValueError
 from nnc.nn.layers.layer import Input, Layer
 from nnc.nn.model.model import Model
 from nnc.nn.optimization.losses import Loss, MeanSquaredError
-from nnc.nn.optimization.optimizers import Optimizer
+from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.zoo.compact import mobilenet_v2, squeezenet
 from nnc.nn.zoo.densenet import densenet121, densenet201
 from nnc.nn.zoo.diffusion import DiffusionUNet

@@ -3,14 +3,21 @@
     gradient_descent:  w' = w - rate · s
     sgd:      m' = momentum · m + (1 - dampening) · s;  w' = w - rate · m'
               nesterov: m' = momentum · m + s;          w' = w - rate · (s + momentum · m')
+              rate_inside: the same of rate · s, and a rate of 1 behind it (Sutskever et al. 2013)
     adam:     m' = β₁ m + (1 - β₁) s;  v' = β₂ v + (1 - β₂) s²;  m̂ = m' / (1 - β₁ᵗ);  v̂ = v' / (1 - β₂ᵗ)
               w' = w - rate · m̂ / (√v̂ + ε) [- rate · decay · w when decoupled, with s = g]
+              epsilon_hat: ε · √(1 - β₂ᵗ) for ε, which stands beside √v' so (Kingma & Ba 2015, end of section 2)
+    nadam:    μ(t) = β₁ (1 - 0.96^(t ψ) / 2), M = μ(1) · … · μ(t), ψ the decline of the momentum (Dozat 2016)
+              w' = w - rate · (μ(t+1) m' / (1 - M μ(t+1)) + (1 - μ(t)) s / (1 - M)) / (√v̂ + ε), m' and v̂ as adam
     amsgrad:  as adam, with top' = max(top, v') in the place of v'
     lamb:     d = m̂ / (√v̂ + ε) + decay · w, with s = g;  w' = w - rate · |w| / |d| · d  (no ratio when either is 0)
     rmsprop:  v' = α v + (1 - α) s²;  m' = momentum · m + s / (√v' + ε);  w' = w - rate · m'
-    adagrad:  v' = v + s²;  w' = w - rate · s / (√v' + ε)
+              rmsprop_plain has no momentum, rmsprop_centered mean' = α mean + (1 - α) s and v' - mean'² for v'
+              rate_inside: as sgd; epsilon_inside: √(v' + ε) for √v' + ε
+    adagrad:  v' = v + s²;  w' = w - rate · s / (√(v' + initial) + ε), or √(v' + initial + ε) with epsilon_inside
     adadelta: v' = ρ v + (1 - ρ) s²;  d = √(u + ε) / √(v' + ε) · s;  u' = ρ u + (1 - ρ) d²;  w' = w - rate · d
     adamax:   m' = β₁ m + (1 - β₁) s;  u' = max(β₂ u, |s| + ε);  w' = w - rate / (1 - β₁ᵗ) · m' / u'
+              epsilon_outside: u' = max(β₂ u, |s|) and m' / (u' + ε)
     muon:     m' = μ m + (1 - μ) g;  o = orthogonal((1 - μ) g + μ m', or m' without nesterov)
               w' = w - rate · (√max(1, columns / rows) · o + decay · w), of matrices w[rows, columns]
     lion:     w' = w - rate · (sign(β₁ m + (1 - β₁) g) + decay · w);  m' = β₂ m + (1 - β₂) g
@@ -22,8 +29,10 @@ update) are scalar tensors, so a schedule changes no graph.
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from nnc.arguments import Count, Positive, Rate, Share
-from nnc.classes import dataclass
+from nnc.classes import QUIET, dataclass
 from nnc.errors import ShapeError
 from nnc.ops.optimizer.update import UpdateOperator, infer_update, update
 from nnc.ops.rules import Specs
@@ -38,23 +47,36 @@ class GradientDescentAttrs:
 
 @dataclass(frozen=True, slots=True)
 class SGDAttrs:
-    """Momentum, its dampening, weight decay (L2) and Nesterov's look-ahead."""
+    """Momentum, its dampening, weight decay (L2), Nesterov's look-ahead, and whether the moment has the rate in it."""
 
     momentum: Share = 0.0
     dampening: float = 0.0
     decay: Rate = 0.0
     nesterov: bool = False
+    rate_inside: bool = field(default=False, metadata=QUIET)
 
 
 @dataclass(frozen=True, slots=True)
 class AdamAttrs:
-    """Decay rates of the two moments, ε, weight decay, and whether it is decoupled (AdamW)."""
+    """Decay rates of the two moments, ε, weight decay, whether it is decoupled (AdamW), and whether ε is the ε̂."""
 
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: Positive = 1e-8
     decay: Rate = 0.0
     decoupled: bool = False
+    epsilon_hat: bool = field(default=False, metadata=QUIET)
+
+
+@dataclass(frozen=True, slots=True)
+class NadamAttrs:
+    """Decay rates of the two moments, ε, weight decay (L2), and the decline ψ of the momentum."""
+
+    beta1: Share = 0.9
+    beta2: Share = 0.999
+    epsilon: Positive = 1e-8
+    decay: Rate = 0.0
+    momentum_decay: Positive = 4e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +91,24 @@ class LambAttrs:
 
 @dataclass(frozen=True, slots=True)
 class RMSPropAttrs:
-    """Decay rate α of the mean square, momentum, ε, weight decay (L2)."""
+    """Decay rate α of the mean square, momentum, ε, weight decay (L2), and where the rate and ε stand."""
 
     alpha: Share = 0.99
     momentum: Share = 0.0
     epsilon: Positive = 1e-8
     decay: Rate = 0.0
+    rate_inside: bool = field(default=False, metadata=QUIET)
+    epsilon_inside: bool = field(default=False, metadata=QUIET)
 
 
 @dataclass(frozen=True, slots=True)
 class AdagradAttrs:
-    """ε and weight decay (L2)."""
+    """ε, weight decay (L2), what is added to the sum of squares, and whether ε stands in the root."""
 
     epsilon: Positive = 1e-10
     decay: Rate = 0.0
+    initial: Rate = field(default=0.0, metadata=QUIET)
+    epsilon_inside: bool = field(default=False, metadata=QUIET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +122,13 @@ class AdadeltaAttrs:
 
 @dataclass(frozen=True, slots=True)
 class AdamaxAttrs:
-    """Decay rates of the moment and of the largest slope, ε, weight decay (L2)."""
+    """Decay rates of the moment and of the largest slope, ε, weight decay (L2), and whether ε is added behind all."""
 
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: Positive = 1e-8
     decay: Rate = 0.0
+    epsilon_outside: bool = field(default=False, metadata=QUIET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +182,14 @@ AMSGRAD = update(
     counted=True,
     doc="w' = w - rate · m̂ / (√(top' / (1 - β₂ᵗ)) + ε), top' = max(top, v') (Reddi et al. 2018)",
 )
+NADAM = update(
+    "nadam",
+    NadamAttrs,
+    {"m": "moment", "v": "variance"},
+    work=14,
+    counted=True,
+    doc="w' = w - rate · (μ(t+1) m' / (1 - M μ(t+1)) + (1 - μ(t)) s / (1 - M)) / (√v̂ + ε) (Dozat 2016)",
+)
 LAMB = update(
     "lamb",
     LambAttrs,
@@ -170,6 +205,20 @@ RMSPROP = update(
     {"m": "moment", "v": "variance"},
     work=8,
     doc="v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m' (Hinton 2012)",
+)
+RMSPROP_PLAIN = update(
+    "rmsprop_plain",
+    RMSPropAttrs,
+    {"v": "variance"},
+    work=7,
+    doc="v' = α v + (1 - α) s²; w' = w - rate · s / (√v' + ε) (Hinton 2012)",
+)
+RMSPROP_CENTERED = update(
+    "rmsprop_centered",
+    RMSPropAttrs,
+    {"m": "moment", "v": "variance", "mean": "mean"},
+    work=11,
+    doc="as rmsprop, of v' - mean'² in the place of v', mean' = α mean + (1 - α) s (Graves 2013)",
 )
 ADAGRAD = update(
     "adagrad",

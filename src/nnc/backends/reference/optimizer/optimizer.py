@@ -17,6 +17,7 @@ from nnc.ops.optimizer.optimizer import (
     LambAttrs,
     LionAttrs,
     MuonAttrs,
+    NadamAttrs,
     RMSPropAttrs,
     SGDAttrs,
 )
@@ -38,6 +39,8 @@ def sgd(attrs: SGDAttrs, inputs: Inputs, outputs: Outputs) -> None:
     g, w, m = (widen(array) for array in inputs[:3])
     rate = scalar(inputs[3])
     slope = g + attrs.decay * w
+    if attrs.rate_inside:
+        slope, rate = rate * slope, 1.0
     if attrs.nesterov:
         moment = attrs.momentum * m + slope
         move = slope + attrs.momentum * moment
@@ -49,7 +52,7 @@ def sgd(attrs: SGDAttrs, inputs: Inputs, outputs: Outputs) -> None:
 
 
 def moments(
-    attrs: AdamAttrs | LambAttrs, slope: Array, m: Array, v: Array, step: float
+    attrs: AdamAttrs | NadamAttrs | LambAttrs, slope: Array, m: Array, v: Array, step: float
 ) -> tuple[Array, Array, Array, Array]:
     """m' = β₁ m + (1 - β₁) s; v' = β₂ v + (1 - β₂) s²; and both without their bias to the zeros they started from."""
     moment = attrs.beta1 * m + (1 - attrs.beta1) * slope
@@ -70,9 +73,14 @@ def adam(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
     rate, step = scalar(inputs[4]), scalar(inputs[5])
     slope, shrunk = adam_slope(attrs, g, w, rate)
     moment, variance, mean, square = moments(attrs, slope, m, v, step)
-    write(outputs[0], shrunk - rate * mean / (np.sqrt(square) + attrs.epsilon))
+    write(outputs[0], shrunk - rate * mean / (np.sqrt(square) + adam_epsilon(attrs, step)))
     write(outputs[1], moment)
     write(outputs[2], variance)
+
+
+def adam_epsilon(attrs: AdamAttrs, step: float) -> float:
+    """ε beside √v̂."""
+    return float(attrs.epsilon / np.sqrt(1 - attrs.beta2**step)) if attrs.epsilon_hat else attrs.epsilon
 
 
 def amsgrad(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -82,9 +90,24 @@ def amsgrad(attrs: AdamAttrs, inputs: Inputs, outputs: Outputs) -> None:
     slope, shrunk = adam_slope(attrs, g, w, rate)
     moment, variance, mean, _ = moments(attrs, slope, m, v, step)
     highest = np.maximum(top, variance)
-    write(outputs[0], shrunk - rate * mean / (np.sqrt(highest / (1 - attrs.beta2**step)) + attrs.epsilon))
+    deviation = np.sqrt(highest / (1 - attrs.beta2**step)) + adam_epsilon(attrs, step)
+    write(outputs[0], shrunk - rate * mean / deviation)
     for output, value in zip(outputs[1:], (moment, variance, highest), strict=True):
         write(output, value)
+
+
+def nadam(attrs: NadamAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """w' = w - rate · (μ(t+1) m' / (1 - M μ(t+1)) + (1 - μ(t)) s / (1 - M)) / (√v̂ + ε)."""
+    g, w, m, v = (widen(array) for array in inputs[:4])
+    rate, step = scalar(inputs[4]), scalar(inputs[5])
+    slope = g + attrs.decay * w
+    moment, variance, _, square = moments(attrs, slope, m, v, step)
+    weights = attrs.beta1 * (1 - 0.5 * 0.96 ** (attrs.momentum_decay * np.arange(1, max(int(step), 1) + 2)))
+    now, later, product = weights[-2], weights[-1], weights[:-1].prod()
+    ahead = later / (1 - product * later) * moment + (1 - now) / (1 - product) * slope
+    write(outputs[0], w - rate * ahead / (np.sqrt(square) + attrs.epsilon))
+    write(outputs[1], moment)
+    write(outputs[2], variance)
 
 
 def norm(x: Array) -> float:
@@ -105,15 +128,34 @@ def lamb(attrs: LambAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[2], variance)
 
 
+def root_beside(square: Array, epsilon: float, inside: bool) -> Array:
+    """√x + ε, or √(x + ε)."""
+    root: Array = np.sqrt(square + epsilon) if inside else np.sqrt(square) + epsilon
+    return root
+
+
 def rmsprop(attrs: RMSPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
-    """v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m'."""
-    g, w, m, v = (widen(array) for array in inputs[:4])
+    """v' = α v + (1 - α) s²; m' = momentum · m + s / (√v' + ε); w' = w - rate · m'; a fourth state is the mean."""
+    g, w, m, v, *mean = (widen(array) for array in inputs[: len(outputs) + 1])
+    rate = scalar(inputs[len(outputs) + 1])
     slope = g + attrs.decay * w
     variance = attrs.alpha * v + (1 - attrs.alpha) * np.square(slope)
-    moment = attrs.momentum * m + slope / (np.sqrt(variance) + attrs.epsilon)
-    write(outputs[0], w - scalar(inputs[4]) * moment)
-    write(outputs[1], moment)
-    write(outputs[2], variance)
+    means = [attrs.alpha * earlier + (1 - attrs.alpha) * slope for earlier in mean]
+    spread = variance - np.square(means[0]) if means else variance
+    move = slope / root_beside(spread, attrs.epsilon, attrs.epsilon_inside)
+    moment = attrs.momentum * m + (rate * move if attrs.rate_inside else move)
+    write(outputs[0], w - (moment if attrs.rate_inside else rate * moment))
+    for output, value in zip(outputs[1:], (moment, variance, *means), strict=True):
+        write(output, value)
+
+
+def rmsprop_plain(attrs: RMSPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
+    """v' = α v + (1 - α) s²; w' = w - rate · s / (√v' + ε)."""
+    g, w, v = (widen(array) for array in inputs[:3])
+    slope = g + attrs.decay * w
+    variance = attrs.alpha * v + (1 - attrs.alpha) * np.square(slope)
+    write(outputs[0], w - scalar(inputs[3]) * slope / root_beside(variance, attrs.epsilon, attrs.epsilon_inside))
+    write(outputs[1], variance)
 
 
 def adagrad(attrs: AdagradAttrs, inputs: Inputs, outputs: Outputs) -> None:
@@ -121,7 +163,8 @@ def adagrad(attrs: AdagradAttrs, inputs: Inputs, outputs: Outputs) -> None:
     g, w, v = (widen(array) for array in inputs[:3])
     slope = g + attrs.decay * w
     variance = v + np.square(slope)
-    write(outputs[0], w - scalar(inputs[3]) * slope / (np.sqrt(variance) + attrs.epsilon))
+    root = root_beside(variance + attrs.initial, attrs.epsilon, attrs.epsilon_inside)
+    write(outputs[0], w - scalar(inputs[3]) * slope / root)
     write(outputs[1], variance)
 
 
@@ -150,9 +193,10 @@ def adamax(attrs: AdamaxAttrs, inputs: Inputs, outputs: Outputs) -> None:
     g, w, m, u = (widen(array) for array in inputs[:4])
     slope = g + attrs.decay * w
     moment = attrs.beta1 * m + (1 - attrs.beta1) * slope
-    largest = np.maximum(attrs.beta2 * u, np.abs(slope) + attrs.epsilon)
+    inside, outside = (0.0, attrs.epsilon) if attrs.epsilon_outside else (attrs.epsilon, 0.0)
+    largest = np.maximum(attrs.beta2 * u, np.abs(slope) + inside)
     factor = scalar(inputs[4]) / (1 - attrs.beta1 ** scalar(inputs[5]))
-    write(outputs[0], w - factor * moment / largest)
+    write(outputs[0], w - factor * moment / (largest + outside))
     write(outputs[1], moment)
     write(outputs[2], largest)
 
@@ -222,8 +266,11 @@ ROWS: Rows = {
     ops.SGD: sgd,
     ops.ADAM: adam,
     ops.AMSGRAD: amsgrad,
+    ops.NADAM: nadam,
     ops.LAMB: lamb,
     ops.RMSPROP: rmsprop,
+    ops.RMSPROP_PLAIN: rmsprop_plain,
+    ops.RMSPROP_CENTERED: rmsprop,
     ops.ADAGRAD: adagrad,
     ops.LION: lion,
     ops.ADADELTA: adadelta,

@@ -5,7 +5,7 @@
           nesterov: m' = momentum * m + s;                             w' = w - rate * (s + momentum * m')
     adam: m' = b1 m + (1 - b1) s;  v' = b2 v + (1 - b2) s^2
           w' = w - rate * (m' / (1 - b1^t)) / (sqrt(v' / (1 - b2^t)) + e) [- rate * decay * w when decoupled]
-    and AMSGrad, RMSProp, Adagrad, Adadelta, Adamax and Lion, as `nnc.ops.optimizer` writes them
+    and AMSGrad, Nadam, RMSProp, Adagrad, Adadelta, Adamax and Lion, as `nnc.ops.optimizer` writes them
 
 What depends on the step alone is computed once per call, in f64. Operands: g, w, states, scalars; w', states'.
 """
@@ -40,12 +40,18 @@ from nnc.ops.optimizer.optimizer import (
     AMSGRAD,
     GRADIENT_DESCENT,
     LION,
+    NADAM,
     RMSPROP,
+    RMSPROP_CENTERED,
+    RMSPROP_PLAIN,
     SGD,
     AdamAttrs,
+    RMSPropAttrs,
 )
 
 CHUNK = 4096
+# Of the decline of Nadam's momentum.
+LN_DECLINE = math.log(0.96)
 NANOSECONDS_PER_VECTOR = 5.0
 
 
@@ -90,6 +96,7 @@ class SGDRule(UpdateRule):
     dampening: float
     decay: float
     nesterov: bool
+    rate_inside: bool = False
     states: ClassVar[int] = 1
 
     def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
@@ -97,10 +104,11 @@ class SGDRule(UpdateRule):
         (rate,) = steering
         gradient, weight, moment = values
         slope = decayed(b, gradient, weight, self.decay)
+        slope = rate * slope if self.rate_inside else slope
         kept = slope if self.nesterov else slope * (1.0 - self.dampening)
         following = moment * self.momentum + kept
         move = following * self.momentum + slope if self.nesterov else following
-        return [weight - rate * move, following]
+        return [weight - (move if self.rate_inside else rate * move), following]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,7 @@ class AdamRule(UpdateRule):
     decay: float
     decoupled: bool
     highest: bool = False
+    epsilon_hat: bool = False
 
     @property
     def states(self) -> int:
@@ -120,10 +129,18 @@ class AdamRule(UpdateRule):
         return 3 if self.highest else 2
 
     def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
-        """rate / (1 - b1^t), 1 / (1 - b2^t), and what is left of w when decay is decoupled."""
+        """rate / (1 - b1^t), 1 / (1 - b2^t), and what is left of w when decay is decoupled.
+
+        Where e is e^ the root of the second is in the first: rate * sqrt(1 - b2^t) / (1 - b1^t) * m' / (sqrt(v') + e).
+        """
         rate, step = scalars
-        factor = spread(b, rate / remaining(b, self.beta1, step), kind)
-        correction = spread(b, b.constant(1.0, Type(F64)) / remaining(b, self.beta2, step), kind)
+        factor = rate / remaining(b, self.beta1, step)
+        if self.epsilon_hat:
+            factor = factor * mathematics.square_root(b, remaining(b, self.beta2, step))
+        factor, correction = spread(b, factor, kind), b.constant(1.0, Type(F64))
+        if not self.epsilon_hat:
+            correction = correction / remaining(b, self.beta2, step)
+        correction = spread(b, correction, kind)
         return [factor, correction, *([spread(b, 1.0 - rate * self.decay, kind)] if self.decoupled else [])]
 
     def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
@@ -134,29 +151,100 @@ class AdamRule(UpdateRule):
         mean = moment * self.beta1 + slope * (1.0 - self.beta1)
         square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
         highest = [b.maximum(earlier, square) for earlier in top]
-        deviation = mathematics.square_root(b, (highest[0] if top else square) * correction) + self.epsilon
+        largest = highest[0] if top else square
+        corrected = largest if self.epsilon_hat else largest * correction
+        deviation = mathematics.square_root(b, corrected) + self.epsilon
         kept = weight * shrink[0] if shrink else weight
         return [kept - factor * mean / deviation, mean, square, *highest]
 
 
 @dataclass(frozen=True, slots=True)
+class NadamRule(UpdateRule):
+    """The numbers of Nadam."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    decay: float
+    momentum_decay: float
+    states: ClassVar[int] = 2
+
+    def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
+        """Factors of m' and of s, and 1 / (1 - b2^t)."""
+        rate, step = scalars
+        powers = [
+            mathematics.exponential(b, (step + ahead) * (self.momentum_decay * LN_DECLINE)) for ahead in (0.0, 1.0)
+        ]
+        now, later = (1.0 - power * 0.5 for power in powers)
+        now, later = now * self.beta1, later * self.beta1
+        product = self._product(b, step, powers[1])
+        one = b.constant(1.0, Type(F64))
+        factors = (
+            rate * later / (1.0 - product * later),
+            rate * (1.0 - now) / (1.0 - product),
+            one / remaining(b, self.beta2, step),
+        )
+        return [spread(b, factor, kind) for factor in factors]
+
+    def _product(self, b: Builder, step: Value, power: Value) -> Value:
+        """b1^t (1 - q / 2) (1 - q^2 / 2) ... (1 - q^t / 2), q = 0.96^decline, from q^(t+1) alone.
+
+        ln (1 - x) (1 - x q) (1 - x q^2) ... = -S(x), S(x) = sum of x^k / (k (1 - q^k)): the product of the first t
+        factors is exp(S(q^(t+1) / 2) - S(q / 2)). With x <= 1/2 terms behind the sixtieth are below 1e-18 of the sum.
+        """
+        q = math.exp(self.momentum_decay * LN_DECLINE)
+        terms = [1.0 / (k * -math.expm1(k * self.momentum_decay * LN_DECLINE)) for k in range(1, 61)]
+        x = power * 0.5
+        total = b.constant(terms[-1], Type(F64))
+        for term in reversed(terms[:-1]):
+            total = total * x + term
+        first = math.fsum(term * (0.5 * q) ** k for k, term in enumerate(terms, start=1))
+        kept = step * math.log(self.beta1) if self.beta1 else step * -math.inf
+        return mathematics.exponential(b, total * x - first + kept)
+
+    def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """Of (g, w, m, v)."""
+        ahead, beside, correction = steering
+        gradient, weight, moment, variance = values
+        slope = decayed(b, gradient, weight, self.decay)
+        mean = moment * self.beta1 + slope * (1.0 - self.beta1)
+        square = variance * self.beta2 + slope * slope * (1.0 - self.beta2)
+        deviation = mathematics.square_root(b, square * correction) + self.epsilon
+        return [weight - (ahead * mean + beside * slope) / deviation, mean, square]
+
+
+@dataclass(frozen=True, slots=True)
 class RMSPropRule(UpdateRule):
-    """The numbers of RMSProp."""
+    """The numbers of RMSProp; without `kept` there is no moment, and with `centered` there is a mean."""
 
     alpha: float
     momentum: float
     epsilon: float
     decay: float
-    states: ClassVar[int] = 2
+    rate_inside: bool = False
+    epsilon_inside: bool = False
+    kept: bool = True
+    centered: bool = False
+
+    @property
+    def states(self) -> int:
+        """Moment, variance and mean."""
+        return self.kept + 1 + self.centered
 
     def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
-        """Of (g, w, m, v)."""
+        """Of (g, w[, m], v[, mean])."""
         (rate,) = steering
-        gradient, weight, moment, variance = values
+        gradient, weight, *states = values
         slope = decayed(b, gradient, weight, self.decay)
-        square = variance * self.alpha + slope * slope * (1.0 - self.alpha)
-        move = moment * self.momentum + slope / (mathematics.square_root(b, square) + self.epsilon)
-        return [weight - rate * move, move, square]
+        square = states[int(self.kept)] * self.alpha + slope * slope * (1.0 - self.alpha)
+        means = [states[2] * self.alpha + slope * (1.0 - self.alpha)] if self.centered else []
+        spread = square - means[0] * means[0] if means else square
+        earlier = [states[0] * self.momentum] if self.kept else []
+        move = slope / root_beside(b, spread, self.epsilon, self.epsilon_inside)
+        move = rate * move if self.rate_inside else move
+        move = earlier[0] + move if earlier else move
+        moved = weight - (move if self.rate_inside else rate * move)
+        return [moved, *([move] if self.kept else []), square, *means]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +253,8 @@ class AdagradRule(UpdateRule):
 
     epsilon: float
     decay: float
+    initial: float = 0.0
+    epsilon_inside: bool = False
     states: ClassVar[int] = 1
 
     def update(self, b: Builder, steering: Sequence[Value], values: Sequence[Value]) -> list[Value]:
@@ -173,7 +263,8 @@ class AdagradRule(UpdateRule):
         gradient, weight, variance = values
         slope = decayed(b, gradient, weight, self.decay)
         square = variance + slope * slope
-        return [weight - rate * slope / (mathematics.square_root(b, square) + self.epsilon), square]
+        whole = square + self.initial if self.initial else square
+        return [weight - rate * slope / root_beside(b, whole, self.epsilon, self.epsilon_inside), square]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +313,7 @@ class AdamaxRule(UpdateRule):
     beta2: float
     epsilon: float
     decay: float
+    epsilon_outside: bool = False
     states: ClassVar[int] = 2
 
     def prepare(self, b: Builder, scalars: Sequence[Value], kind: Type) -> list[Value]:
@@ -235,8 +327,15 @@ class AdamaxRule(UpdateRule):
         gradient, weight, moment, top = values
         slope = decayed(b, gradient, weight, self.decay)
         mean = moment * self.beta1 + slope * (1.0 - self.beta1)
-        largest = b.maximum(top * self.beta2, b.maximum(slope, slope * -1.0) + self.epsilon)
-        return [weight - factor * mean / largest, mean, largest]
+        shrunk, size = top * self.beta2, b.maximum(slope, slope * -1.0)
+        largest = b.maximum(shrunk, size if self.epsilon_outside else size + self.epsilon)
+        divisor = largest + self.epsilon if self.epsilon_outside else largest
+        return [weight - factor * mean / divisor, mean, largest]
+
+
+def root_beside(b: Builder, square: Value, epsilon: float, inside: bool) -> Value:
+    """sqrt(x) + e, or sqrt(x + e)"""
+    return mathematics.square_root(b, square + epsilon) if inside else mathematics.square_root(b, square) + epsilon
 
 
 def decayed(b: Builder, gradient: Value, weight: Value, decay: float) -> Value:
@@ -314,17 +413,28 @@ def _numbers_for_scalars(attrs: object, inputs: Specs, outputs: Specs) -> str:
 
 
 def _adam(highest: bool) -> Callable[[AdamAttrs], UpdateRule]:
-    return lambda attrs: AdamRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled, highest)
+    return lambda attrs: AdamRule(
+        attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay, attrs.decoupled, highest, attrs.epsilon_hat
+    )
+
+
+def _rmsprop(kept: bool, centered: bool) -> Callable[[RMSPropAttrs], UpdateRule]:
+    return lambda attrs: RMSPropRule(
+        attrs.alpha, attrs.momentum, attrs.epsilon, attrs.decay, attrs.rate_inside, attrs.epsilon_inside, kept, centered
+    )
 
 
 ROWS: Rows = {
     GRADIENT_DESCENT: _row(lambda attrs: GradientDescentRule(attrs.decay)),
-    SGD: _row(lambda attrs: SGDRule(attrs.momentum, attrs.dampening, attrs.decay, attrs.nesterov)),
+    SGD: _row(lambda a: SGDRule(a.momentum, a.dampening, a.decay, a.nesterov, a.rate_inside)),
     ADAM: _row(_adam(False)),
     AMSGRAD: _row(_adam(True)),
-    RMSPROP: _row(lambda attrs: RMSPropRule(attrs.alpha, attrs.momentum, attrs.epsilon, attrs.decay)),
-    ADAGRAD: _row(lambda attrs: AdagradRule(attrs.epsilon, attrs.decay)),
+    NADAM: _row(lambda a: NadamRule(a.beta1, a.beta2, a.epsilon, a.decay, a.momentum_decay)),
+    RMSPROP: _row(_rmsprop(True, False)),
+    RMSPROP_PLAIN: _row(_rmsprop(False, False)),
+    RMSPROP_CENTERED: _row(_rmsprop(True, True)),
+    ADAGRAD: _row(lambda a: AdagradRule(a.epsilon, a.decay, a.initial, a.epsilon_inside)),
     LION: _row(lambda attrs: LionRule(attrs.beta1, attrs.beta2, attrs.decay)),
     ADADELTA: _row(lambda attrs: AdadeltaRule(attrs.rho, attrs.epsilon, attrs.decay)),
-    ADAMAX: _row(lambda attrs: AdamaxRule(attrs.beta1, attrs.beta2, attrs.epsilon, attrs.decay)),
+    ADAMAX: _row(lambda a: AdamaxRule(a.beta1, a.beta2, a.epsilon, a.decay, a.epsilon_outside)),
 }
