@@ -42,10 +42,11 @@ else:
 def _made(cls: type[T], frozen: bool, eq: bool, printed: bool, options: dict[str, bool]) -> type[T]:
     standard = dataclasses.dataclass
     if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
+        prints = printed and "__repr__" not in vars(cls)
         derived = standard(frozen=frozen, eq=eq, repr=printed, **options)(cls)
-        own = dataclasses.fields(derived)  # type: ignore[arg-type]  # of a dataclass
-        if printed and "__repr__" not in vars(cls) and any(field.metadata.get("quiet") for field in own):
-            derived.__repr__ = _printer([field for field in own if field.repr])  # type: ignore[assignment]
+        shown = [field for field in dataclasses.fields(derived) if field.repr]  # type: ignore[arg-type]  # of a dataclass
+        if prints and any(field.metadata.get("quiet") for field in shown):
+            derived.__repr__ = _printer(shown)  # type: ignore[method-assign]  # of a class that is made here
         return derived
     # Without a text of its own a class would have one made of its signature.
     cls.__doc__ = cls.__doc__ or cls.__name__

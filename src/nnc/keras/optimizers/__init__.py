@@ -37,7 +37,7 @@ class SGD(Optimizer):
 
 @checked
 class Adam(Optimizer):
-    """m' = β₁ m + (1 - β₁) g;  v' = β₂ v + (1 - β₂) g²;  w' = w - a √(1 - β₂ᵗ) / (1 - β₁ᵗ) · m' / (√v' + ε): `nn.Adam`."""
+    """m' = β₁ m + (1 - β₁) g;  v' = β₂ v + (1 - β₂) g²;  w' = w - a √(1 - β₂ᵗ) / (1 - β₁ᵗ) · m' / (√v' + ε)"""
 
     def __init__(
         self,

@@ -178,11 +178,10 @@ class NadamRule(UpdateRule):
         now, later = (1.0 - power * 0.5 for power in powers)
         now, later = now * self.beta1, later * self.beta1
         product = self._product(b, step, powers[1])
-        one = b.constant(1.0, Type(F64))
         factors = (
             rate * later / (1.0 - product * later),
             rate * (1.0 - now) / (1.0 - product),
-            one / remaining(b, self.beta2, step),
+            b.constant(1.0, Type(F64)) / remaining(b, self.beta2, step),
         )
         return [spread(b, factor, kind) for factor in factors]
 
