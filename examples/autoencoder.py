@@ -10,7 +10,7 @@ import numpy as np
 import nnc
 from nnc import nn
 from nnc.nn.data import Batches, Examples, load
-from nnc.nn.optimization.optimizers import State
+from nnc.nn.optimization.optimizer_base import State
 
 CODE = 4
 Weights = dict[str, dict[str, nnc.Variable]]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 import nnc
 from nnc import nn
 from nnc.cli.programs.cartpole import CartPole
-from nnc.nn.optimization.optimizers import State
+from nnc.nn.optimization.optimizer_base import State
 
 CARTS, DISCOUNT = 16, 0.98
 Weights = dict[str, nnc.Variable]

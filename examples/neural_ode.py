@@ -11,7 +11,7 @@ import numpy as np
 
 import nnc
 from nnc import nn
-from nnc.nn.optimization.optimizers import State
+from nnc.nn.optimization.optimizer_base import State
 
 Weights = dict[str, nnc.Variable]
 Slope = Callable[[nnc.Variable], nnc.Variable]

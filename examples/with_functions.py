@@ -5,7 +5,7 @@ from __future__ import annotations
 import nnc
 from nnc import nn
 from nnc.nn.data import Batches, load
-from nnc.nn.optimization.optimizers import State
+from nnc.nn.optimization.optimizer_base import State
 
 LAYERS = nn.Sequential(conv=nn.Convolution(8), relu=nn.ReLU(), pool=nn.MaxPool(2), flat=nn.Flatten(), head=nn.Dense(10))
 MODEL = nn.Model(LAYERS, (8, 8, 1), optimizer=nn.SGD(0.1, momentum=0.9), seed=0)

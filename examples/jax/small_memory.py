@@ -7,7 +7,7 @@ import numpy as np
 import nnc
 from nnc import nn
 from nnc.nn.data import load
-from nnc.nn.optimization.optimizers import State
+from nnc.nn.optimization.optimizer_base import State
 
 Weights = list[nnc.Array]
 
