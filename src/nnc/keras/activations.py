@@ -1,124 +1,117 @@
-"""Activations under Keras' names, as functions of operands."""
+"""Activations under Keras' names: functions of `nnc.ops` and `nnc.nn.functional`, with its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from nnc import numerics as n
+from nnc import ops
 from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError
 from nnc.keras.named import named
+from nnc.nn import functional as fn
+from nnc.nn.functional import Values
 
-Activation = Callable[[Any], Any]
-
-# Of SELU (Klambauer et al. 2017).
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+Activation = Callable[..., Values]
 
 
-def linear(x: Any) -> Any:
+def linear(x: Values) -> Values:
     """x"""
     return x
 
 
-def relu(x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0) -> Any:
+def relu(
+    x: Values, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+) -> ArrayOperand:
     """max(x, 0); below the threshold negative_slope · (x - threshold), and no more than max_value."""
-    if threshold == 0.0 and negative_slope == 0.0:
-        y = n.relu(as_operand(x))
+    y = as_operand(x)
+    if threshold == 0.0:
+        y = fn.leaky_relu(y, negative_slope) if negative_slope else ops.relu(y)
     else:
-        x = as_operand(x)
-        y = n.where(x >= threshold, x, negative_slope * (x - threshold))
+        y = n.where(y >= threshold, y, negative_slope * (y - threshold))
     return y if max_value is None else n.minimum(y, max_value)
 
 
-def relu6(x: Any) -> Any:
+def relu6(x: Values) -> ArrayOperand:
     """min(max(x, 0), 6)"""
-    return relu(x, max_value=6.0)
+    return fn.relu6(x)
 
 
-def sigmoid(x: Any) -> Any:
+def sigmoid(x: Values) -> ArrayOperand:
     """1 / (1 + e^-x)"""
-    return n.sigmoid(as_operand(x))
+    return ops.sigmoid(as_operand(x))
 
 
-def tanh(x: Any) -> Any:
+def tanh(x: Values) -> ArrayOperand:
     """tanh x"""
-    return n.tanh(as_operand(x))
+    return ops.tanh(as_operand(x))
 
 
-def softmax(x: Any, axis: int = -1) -> Any:
+def softmax(x: Values, axis: int = -1) -> ArrayOperand:
     """e^x / Σ e^x along the axis"""
-    return n.softmax(as_operand(x), axis=axis)
+    return fn.softmax(x, axis)
 
 
-def log_softmax(x: Any, axis: int = -1) -> Any:
+def log_softmax(x: Values, axis: int = -1) -> ArrayOperand:
     """x - ln Σ e^x along the axis"""
-    return n.log_softmax(as_operand(x), axis=axis)
+    return fn.log_softmax(x, axis)
 
 
-def gelu(x: Any, approximate: bool = False) -> Any:
+def gelu(x: Values, approximate: bool = False) -> ArrayOperand:
     """x · Φ(x); approximate: x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))"""
-    x = as_operand(x)
-    if approximate:
-        return 0.5 * x * (1.0 + n.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1.0 + n.erf(x * 0.7071067811865476))
+    return (ops.gelu_tanh if approximate else ops.gelu)(as_operand(x))
 
 
-def silu(x: Any) -> Any:
+def silu(x: Values) -> ArrayOperand:
     """x · σ(x)"""
-    x = as_operand(x)
-    return x * n.sigmoid(x)
+    return fn.silu(x)
 
 
-def elu(x: Any, alpha: float = 1.0) -> Any:
+def elu(x: Values, alpha: float = 1.0) -> ArrayOperand:
     """x above 0, alpha · (e^x - 1) below"""
-    x = as_operand(x)
-    return n.where(x > 0, x, alpha * n.expm1(n.minimum(x, 0.0)))
+    return fn.elu(x, alpha)
 
 
-def selu(x: Any) -> Any:
-    """1.0507 · elu(x, 1.6733)"""
-    return SELU_SCALE * elu(x, SELU_ALPHA)
+def selu(x: Values) -> ArrayOperand:
+    """1.0507 · elu(x, 1.6733) (Klambauer et al. 2017)"""
+    return fn.selu(x)
 
 
-def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
+def leaky_relu(x: Values, negative_slope: float = 0.2) -> ArrayOperand:
     """x above 0, negative_slope · x below"""
-    x = as_operand(x)
-    return n.where(x > 0, x, negative_slope * x)
+    return fn.leaky_relu(x, negative_slope)
 
 
-def softplus(x: Any) -> Any:
+def softplus(x: Values) -> ArrayOperand:
     """ln(1 + e^x)"""
-    return n.softplus(as_operand(x))
+    return ops.softplus(as_operand(x))
 
 
-def softsign(x: Any) -> Any:
+def softsign(x: Values) -> ArrayOperand:
     """x / (1 + |x|)"""
-    x = as_operand(x)
-    return x / (1.0 + n.abs(x))
+    return fn.softsign(x)
 
 
-def exponential(x: Any) -> Any:
+def exponential(x: Values) -> ArrayOperand:
     """e^x"""
-    return n.exp(as_operand(x))
+    return ops.exp(as_operand(x))
 
 
-def hard_sigmoid(x: Any) -> Any:
+def hard_sigmoid(x: Values) -> ArrayOperand:
     """min(max(x / 6 + 1/2, 0), 1)"""
-    return n.clip(as_operand(x) / 6.0 + 0.5, 0.0, 1.0)
+    return fn.hardsigmoid(x)
 
 
-def hard_silu(x: Any) -> Any:
+def hard_silu(x: Values) -> ArrayOperand:
     """x · hard_sigmoid(x)"""
-    x = as_operand(x)
-    return x * hard_sigmoid(x)
+    return fn.hardswish(x)
 
 
-def mish(x: Any) -> Any:
+def mish(x: Values) -> ArrayOperand:
     """x · tanh(softplus(x))"""
-    x = as_operand(x)
-    return x * n.tanh(n.softplus(x))
+    return fn.mish(x)
 
 
 swish, hard_swish = silu, hard_silu
@@ -131,7 +124,7 @@ NAMES: dict[str, Activation] = {
 } | {"swish": silu, "hard_swish": hard_silu}  # fmt: skip
 
 
-def get(value: Any) -> Activation:
+def get(value: object) -> Activation:
     """The activation of that name; nothing at all of None; any function as it is.
 
     >>> from nnc import keras

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,11 +11,23 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ShapeError
+from nnc.nn import functional as fn
+from nnc.nn.functional import Values
+from nnc.nn.optimization.losses import (
+    BinaryCrossEntropy,
+    Hinge,
+    Huber,
+    LogCosh,
+    MeanAbsoluteError,
+    MeanSquaredError,
+    PointwiseLoss,
+)
+from nnc.ops import softmax_cross_entropy
 
 EPSILON = 1e-7
 
 
-def operands(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+def operands(y_true: Values, y_pred: Values) -> tuple[ArrayOperand, ArrayOperand]:
     """Both as operands of the prediction's type, of one rank."""
     wanted, given = as_single(y_true), as_single(y_pred)
     wanted = wanted if wanted.dtype is given.dtype else wanted.astype(given.dtype)
@@ -25,10 +36,13 @@ def operands(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
         got = f"y_true {tuple(wanted.shape)}, y_pred {tuple(given.shape)}"
         fix = "the sparse loss for numbers of classes, or keras.utils.to_categorical(y)"
         raise ShapeError("loss", got=got, need="the same shape", fix=fix, origin=caller_origin())
+    if wanted.shape != given.shape:
+        wide = tuple(map(max, wanted.shape, given.shape))
+        return n.broadcast_to(wanted, wide), n.broadcast_to(given, wide)
     return wanted, given
 
 
-def as_single(value: Any) -> ArrayOperand:
+def as_single(value: Values) -> ArrayOperand:
     """An operand; what NumPy has in 64 bits as f32."""
     if isinstance(value, ArrayOperand):
         return value
@@ -36,7 +50,7 @@ def as_single(value: Any) -> ArrayOperand:
     return as_operand(array.astype(np.float32) if array.dtype == np.float64 else array)
 
 
-def same_rank(wanted: Any, given: Any) -> tuple[Any, Any]:
+def same_rank(wanted: ArrayOperand, given: ArrayOperand) -> tuple[ArrayOperand, ArrayOperand]:
     """A last axis of size 1 that one of them lacks is added."""
     if len(wanted.shape) == len(given.shape) - 1 and given.shape[-1] == 1:
         return n.expand_dims(wanted, -1), given
@@ -45,111 +59,104 @@ def same_rank(wanted: Any, given: Any) -> tuple[Any, Any]:
     return wanted, given
 
 
-def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
-    """mean (y_pred - y_true)² over the last axis"""
+def _mean(loss: PointwiseLoss, y_true: Values, y_pred: Values) -> ArrayOperand:
+    """The mean over the last axis of what a loss of `nnc.nn` is the mean of."""
     t, y = operands(y_true, y_pred)
-    return n.mean(n.square(y - t), axis=-1)
+    return n.mean(loss.each(y, t), axis=-1)
 
 
-def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
-    """mean |y_pred - y_true| over the last axis"""
-    t, y = operands(y_true, y_pred)
-    return n.mean(n.abs(y - t), axis=-1)
+def mean_squared_error(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """mean (y_pred - y_true)² over the last axis: `nn.MeanSquaredError`"""
+    return _mean(MeanSquaredError(), y_true, y_pred)
 
 
-def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
+def mean_absolute_error(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """mean |y_pred - y_true| over the last axis: `nn.MeanAbsoluteError`"""
+    return _mean(MeanAbsoluteError(), y_true, y_pred)
+
+
+def mean_absolute_percentage_error(y_true: Values, y_pred: Values) -> ArrayOperand:
     """100 · mean |y_pred - y_true| / max(|y_true|, 1e-7)"""
     t, y = operands(y_true, y_pred)
     return 100.0 * n.mean(n.abs((t - y) / n.maximum(n.abs(t), EPSILON)), axis=-1)
 
 
-def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
+def mean_squared_logarithmic_error(y_true: Values, y_pred: Values) -> ArrayOperand:
     """mean (ln(1 + y_pred) - ln(1 + y_true))²"""
+    t, y = (n.log(n.maximum(x, EPSILON) + 1.0) for x in operands(y_true, y_pred))
+    return mean_squared_error(t, y)
+
+
+def huber(y_true: Values, y_pred: Values, delta: float = 1.0) -> ArrayOperand:
+    """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2: `nn.Huber`"""
+    return _mean(Huber(delta), y_true, y_pred)
+
+
+def log_cosh(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """mean ln cosh(y_pred - y_true): `nn.LogCosh`"""
+    return _mean(LogCosh(), y_true, y_pred)
+
+
+def poisson(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """mean y_pred - y_true · ln y_pred: `nn.functional.poisson_nll_loss` of a rate"""
     t, y = operands(y_true, y_pred)
-    far = n.log(n.maximum(y, EPSILON) + 1.0) - n.log(n.maximum(t, EPSILON) + 1.0)
-    return n.mean(n.square(far), axis=-1)
+    return n.mean(fn.poisson_nll_loss(y, t, log_input=False, eps=EPSILON, reduction="none"), axis=-1)
 
 
-def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
-    """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2"""
-    t, y = operands(y_true, y_pred)
-    size = n.abs(y - t)
-    return n.mean(n.where(size <= delta, 0.5 * size * size, delta * size - 0.5 * delta * delta), axis=-1)
+def kl_divergence(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """Σ y_true · ln(y_true / y_pred): `nn.functional.kl_div`"""
+    t, y = (n.clip(x, EPSILON, 1.0) for x in operands(y_true, y_pred))
+    return n.sum(fn.kl_div(n.log(y), t, reduction="none"), axis=-1)
 
 
-def log_cosh(y_true: Any, y_pred: Any) -> Any:
-    """mean ln cosh(y_pred - y_true)"""
-    t, y = operands(y_true, y_pred)
-    d = y - t
-    return n.mean(d + n.softplus(-2.0 * d) - math.log(2.0), axis=-1)
-
-
-def poisson(y_true: Any, y_pred: Any) -> Any:
-    """mean y_pred - y_true · ln y_pred"""
-    t, y = operands(y_true, y_pred)
-    return n.mean(y - t * n.log(y + EPSILON), axis=-1)
-
-
-def kl_divergence(y_true: Any, y_pred: Any) -> Any:
-    """Σ y_true · ln(y_true / y_pred)"""
-    t, y = operands(y_true, y_pred)
-    t, y = n.clip(t, EPSILON, 1.0), n.clip(y, EPSILON, 1.0)
-    return n.sum(t * n.log(t / y), axis=-1)
-
-
-def _signs(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    """Targets of 0 and 1 as -1 and 1."""
+def _hinges(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """max(1 - y_true · y_pred, 0) of signs; targets of 0 and 1 are -1 and 1."""
     t, y = operands(y_true, y_pred)
     is_binary = n.all((t == 0.0) | (t == 1.0))
-    return n.where(is_binary, 2.0 * t - 1.0, t), y
+    return Hinge().each(y, n.where(is_binary, 2.0 * t - 1.0, t))
 
 
-def hinge(y_true: Any, y_pred: Any) -> Any:
-    """mean max(1 - y_true · y_pred, 0), of signs"""
-    t, y = _signs(y_true, y_pred)
-    return n.mean(n.maximum(1.0 - t * y, 0.0), axis=-1)
+def hinge(y_true: Values, y_pred: Values) -> ArrayOperand:
+    """mean max(1 - y_true · y_pred, 0), of signs: `nn.Hinge`"""
+    return n.mean(_hinges(y_true, y_pred), axis=-1)
 
 
-def squared_hinge(y_true: Any, y_pred: Any) -> Any:
+def squared_hinge(y_true: Values, y_pred: Values) -> ArrayOperand:
     """mean max(1 - y_true · y_pred, 0)²"""
-    t, y = _signs(y_true, y_pred)
-    return n.mean(n.square(n.maximum(1.0 - t * y, 0.0)), axis=-1)
+    return n.mean(n.square(_hinges(y_true, y_pred)), axis=-1)
 
 
-def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
+def categorical_hinge(y_true: Values, y_pred: Values) -> ArrayOperand:
     """max(largest of the others - that of the class + 1, 0)"""
     t, y = operands(y_true, y_pred)
     return n.maximum(n.max((1.0 - t) * y, axis=-1) - n.sum(t * y, axis=-1) + 1.0, 0.0)
 
 
-def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
-    """Σ of the product of unit vectors; the loss is minus it."""
+def cosine_similarity(y_true: Values, y_pred: Values, axis: int = -1) -> ArrayOperand:
+    """Σ of the product of unit vectors, `nn.functional.cosine_similarity`; the loss is minus it."""
     t, y = operands(y_true, y_pred)
-
-    def unit(x: Any) -> Any:
-        return x * n.rsqrt(n.maximum(n.sum(x * x, axis=axis, keepdims=True), 1e-12))
-
-    return n.sum(unit(t) * unit(y), axis=axis)
+    return fn.cosine_similarity(t, y, dim=axis, eps=1e-12)
 
 
-def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0) -> Any:
-    """mean of -t ln p - (1 - t) ln(1 - p) over the last axis"""
+def binary_crossentropy(
+    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: float = 0.0
+) -> ArrayOperand:
+    """mean of -t ln p - (1 - t) ln(1 - p) over the last axis: `nn.functional.binary_cross_entropy` of p or logits"""
     t, y = operands(y_true, y_pred)
     t = t * (1.0 - label_smoothing) + 0.5 * label_smoothing if label_smoothing else t
     if from_logits:
-        return n.mean(n.softplus(y) - t * y, axis=-1)
-    p = n.clip(y, EPSILON, 1.0 - EPSILON)
-    return -n.mean(t * n.log(p) + (1.0 - t) * n.log(1.0 - p), axis=-1)
+        return _mean(BinaryCrossEntropy(), t, y)
+    return n.mean(fn.binary_cross_entropy(n.clip(y, EPSILON, 1.0 - EPSILON), t, reduction="none"), axis=-1)
 
 
 def binary_focal_crossentropy(
-    y_true: Any,
-    y_pred: Any,
+    y_true: Values,
+    y_pred: Values,
     apply_class_balancing: bool = False,
     alpha: float = 0.25,
     gamma: float = 2.0,
     from_logits: bool = False,
-) -> Any:
+) -> ArrayOperand:
     """mean of (1 - p of the right class)^gamma times the cross entropy"""
     t, y = operands(y_true, y_pred)
     p = n.clip(n.sigmoid(y) if from_logits else y, EPSILON, 1.0 - EPSILON)
@@ -160,8 +167,8 @@ def binary_focal_crossentropy(
 
 
 def categorical_crossentropy(
-    y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
-) -> Any:
+    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+) -> ArrayOperand:
     """-Σ t · ln p, of shares of classes"""
     t, y = operands(y_true, y_pred)
     if label_smoothing:
@@ -170,8 +177,8 @@ def categorical_crossentropy(
 
 
 def sparse_categorical_crossentropy(
-    y_true: Any, y_pred: Any, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1
-) -> Any:
+    y_true: Values, y_pred: Values, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1
+) -> ArrayOperand:
     """-ln p of the class, a number; classes of `ignore_class` count for nothing"""
     classes, y = as_single(y_true), as_single(y_pred)
     if len(classes.shape) == len(y.shape) and classes.shape[-1] == 1:
@@ -183,18 +190,23 @@ def sparse_categorical_crossentropy(
     classes = classes.astype("int32")
     kept = None if ignore_class is None else classes != ignore_class
     places = classes if kept is None else n.where(kept, classes, 0)
-    each = -n.squeeze(n.take_along_axis(_logarithms(y, from_logits, -1), n.expand_dims(places, -1), axis=-1), axis=-1)
+    if from_logits:
+        each = softmax_cross_entropy(y, places)[0]
+    else:
+        each = -n.squeeze(n.take_along_axis(_logarithms(y, False, -1), n.expand_dims(places, -1), axis=-1), axis=-1)
     return each if kept is None else n.where(kept, each, 0.0)
 
 
-def _logarithms(y: Any, from_logits: bool, axis: int) -> Any:
+def _logarithms(y: ArrayOperand, from_logits: bool, axis: int) -> ArrayOperand:
     if from_logits:
         return n.log_softmax(y, axis=axis)
     y = y / n.sum(y, axis=axis, keepdims=True)
     return n.log(n.clip(y, EPSILON, 1.0 - EPSILON))
 
 
-def reduced(each: Any, sample_weight: Any, reduction: str, mask: Any = None) -> Any:
+def reduced(
+    each: ArrayOperand, sample_weight: Values | None, reduction: str, mask: ArrayOperand | None = None
+) -> ArrayOperand:
     """The losses of examples as Keras reduces them; a mean is that of what a mask says is real."""
     weight = None if sample_weight is None else _beside(as_single(sample_weight), each)
     if mask is not None:
@@ -213,7 +225,7 @@ def reduced(each: Any, sample_weight: Any, reduction: str, mask: Any = None) -> 
     return total / max(math.prod(each.shape), 1)
 
 
-def _beside(weight: Any, each: Any) -> Any:
+def _beside(weight: ArrayOperand, each: ArrayOperand) -> ArrayOperand:
     """Weights of examples, or of places in them, as those of all losses."""
     weight = weight.astype(each.dtype)
     while len(weight.shape) > len(each.shape) and weight.shape[-1] == 1:

@@ -6,11 +6,13 @@ A loss is the sum of weight · loss of each example (and place), divided by how 
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from nnc.arguments import Positive, Probability, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError
 from nnc.keras.loss_functions import as_single, reduced, same_rank
@@ -32,8 +34,10 @@ from nnc.keras.loss_functions import sparse_categorical_crossentropy as sparse_c
 from nnc.keras.loss_functions import squared_hinge as squared_hinge
 from nnc.keras.masks import mask_of
 from nnc.keras.named import Remembered, named
+from nnc.nn.functional import Values
 
 Reduction: TypeAlias = Literal["sum_over_batch_size", "sum", "mean", "none", "mean_with_sample_weight", "auto"]
+LossFunction: TypeAlias = Callable[..., ArrayOperand]
 
 
 class Loss(Remembered):
@@ -46,183 +50,133 @@ class Loss(Remembered):
     1.0
     """
 
-    function: ClassVar[Callable[..., Any] | None] = None
+    function: ClassVar[LossFunction]
+
+    def __init_subclass__(cls, of: LossFunction | None = None) -> None:
+        super().__init_subclass__()
+        if of is not None:
+            cls.function = staticmethod(of)
 
     def __init__(
-        self, name: str | None = None, reduction: Reduction = "sum_over_batch_size", dtype: Any = None
+        self, name: str | None = None, reduction: Reduction = "sum_over_batch_size", dtype: Any = None, **told: Any
     ) -> None:
         self.name = name or type(self).__name__
         self.reduction = "sum_over_batch_size" if reduction in ("auto", "mean") else reduction
+        known = signature(type(self).function).parameters if hasattr(type(self), "function") else {}
+        unknown = sorted(told.keys() - known)
+        if unknown:
+            got, need = f"{unknown[0]}={told[unknown[0]]!r}", f"options of {type(self).__name__}"
+            raise ArgumentError(type(self).__name__, got=got, need=need, origin=caller_origin())
+        # What the function is told beside targets and outputs.
+        self.told = told
 
-    def options(self) -> dict[str, Any]:
-        """What the function is told."""
-        return {}
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Values, y_pred: Values) -> ArrayOperand:
         """A number for each example."""
-        assert self.function is not None
-        return type(self).function(y_true, y_pred, **self.options())  # type: ignore[misc]  # a function, looked at above
+        return type(self).function(y_true, y_pred, **self.told)
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(self, y_true: Values, y_pred: Values, sample_weight: Values | None = None) -> ArrayOperand:
         """The loss, as it is reduced; steps that layers have masked count for nothing."""
         return reduced(self.call(y_true, y_pred), sample_weight, self.reduction, mask_of(y_pred))
 
 
-class MeanSquaredError(Loss):
+class MeanSquaredError(Loss, of=mean_squared_error):
     """mean (y_pred - y_true)²"""
 
-    function = staticmethod(mean_squared_error)
 
-
-class MeanAbsoluteError(Loss):
+class MeanAbsoluteError(Loss, of=mean_absolute_error):
     """mean |y_pred - y_true|"""
 
-    function = staticmethod(mean_absolute_error)
 
-
-class MeanAbsolutePercentageError(Loss):
+class MeanAbsolutePercentageError(Loss, of=mean_absolute_percentage_error):
     """100 · mean |y_pred - y_true| / |y_true|"""
 
-    function = staticmethod(mean_absolute_percentage_error)
 
-
-class MeanSquaredLogarithmicError(Loss):
+class MeanSquaredLogarithmicError(Loss, of=mean_squared_logarithmic_error):
     """mean (ln(1 + y_pred) - ln(1 + y_true))²"""
 
-    function = staticmethod(mean_squared_logarithmic_error)
 
-
-class LogCosh(Loss):
+class LogCosh(Loss, of=log_cosh):
     """mean ln cosh(y_pred - y_true)"""
 
-    function = staticmethod(log_cosh)
 
-
-class Poisson(Loss):
+class Poisson(Loss, of=poisson):
     """mean y_pred - y_true · ln y_pred"""
 
-    function = staticmethod(poisson)
 
-
-class KLDivergence(Loss):
+class KLDivergence(Loss, of=kl_divergence):
     """Σ y_true · ln(y_true / y_pred)"""
 
-    function = staticmethod(kl_divergence)
 
-
-class Hinge(Loss):
+class Hinge(Loss, of=hinge):
     """mean max(1 - y_true · y_pred, 0)"""
 
-    function = staticmethod(hinge)
 
-
-class SquaredHinge(Loss):
+class SquaredHinge(Loss, of=squared_hinge):
     """mean max(1 - y_true · y_pred, 0)²"""
 
-    function = staticmethod(squared_hinge)
 
-
-class CategoricalHinge(Loss):
+class CategoricalHinge(Loss, of=categorical_hinge):
     """max(largest of the others - that of the class + 1, 0)"""
 
-    function = staticmethod(categorical_hinge)
-
 
 @checked
-class Huber(Loss):
+class Huber(Loss, of=huber):
     """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2"""
 
-    function = staticmethod(huber)
-
     def __init__(self, delta: Positive = 1.0, **options: Any) -> None:
-        super().__init__(**options)
-        self.delta = delta
-
-    def options(self) -> dict[str, Any]:
-        """The threshold."""
-        return {"delta": self.delta}
+        super().__init__(delta=delta, **options)
 
 
 @checked
-class CosineSimilarity(Loss):
+class CosineSimilarity(Loss, of=cosine_similarity):
     """-Σ of the product of unit vectors along the axis"""
 
     def __init__(self, axis: int = -1, **options: Any) -> None:
-        super().__init__(**options)
-        self.axis = axis
+        super().__init__(axis=axis, **options)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Values, y_pred: Values) -> ArrayOperand:
         """Minus the similarity."""
-        return -cosine_similarity(y_true, y_pred, self.axis)
+        return -super().call(y_true, y_pred)
 
 
 @checked
-class BinaryCrossentropy(Loss):
+class BinaryCrossentropy(Loss, of=binary_crossentropy):
     """-t ln p - (1 - t) ln(1 - p), of probabilities, or of logits"""
 
-    function = staticmethod(binary_crossentropy)
-
     def __init__(self, from_logits: bool = False, label_smoothing: Probability = 0.0, **options: Any) -> None:
-        super().__init__(**options)
-        self.from_logits, self.label_smoothing = from_logits, label_smoothing
-
-    def options(self) -> dict[str, Any]:
-        """What it is of."""
-        return {"from_logits": self.from_logits, "label_smoothing": self.label_smoothing}
+        super().__init__(from_logits=from_logits, label_smoothing=label_smoothing, **options)
 
 
 @checked
-class BinaryFocalCrossentropy(Loss):
+class BinaryFocalCrossentropy(Loss, of=binary_focal_crossentropy):
     """(1 - p of the right class)^gamma times the binary cross entropy"""
-
-    function = staticmethod(binary_focal_crossentropy)
 
     def __init__(
         self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0, from_logits: bool = False,
         **options: Any,
     ) -> None:  # fmt: skip
-        super().__init__(**options)
-        self.chosen = {
-            "apply_class_balancing": apply_class_balancing, "alpha": alpha, "gamma": gamma, "from_logits": from_logits
-        }  # fmt: skip
-
-    def options(self) -> dict[str, Any]:
-        """What it is of."""
-        return self.chosen
+        options |= {"apply_class_balancing": apply_class_balancing, "alpha": alpha, "gamma": gamma}
+        super().__init__(from_logits=from_logits, **options)
 
 
 @checked
-class CategoricalCrossentropy(Loss):
+class CategoricalCrossentropy(Loss, of=categorical_crossentropy):
     """-Σ t · ln p, of shares of classes"""
-
-    function = staticmethod(categorical_crossentropy)
 
     def __init__(
         self, from_logits: bool = False, label_smoothing: Probability = 0.0, axis: int = -1, **options: Any
     ) -> None:
-        super().__init__(**options)
-        self.from_logits, self.label_smoothing, self.axis = from_logits, label_smoothing, axis
-
-    def options(self) -> dict[str, Any]:
-        """What it is of."""
-        return {"from_logits": self.from_logits, "label_smoothing": self.label_smoothing, "axis": self.axis}
+        super().__init__(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis, **options)
 
 
 @checked
-class SparseCategoricalCrossentropy(Loss):
+class SparseCategoricalCrossentropy(Loss, of=sparse_categorical_crossentropy):
     """-ln p of the class, a number"""
-
-    function = staticmethod(sparse_categorical_crossentropy)
 
     def __init__(
         self, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1, **options: Any
     ) -> None:
-        super().__init__(**options)
-        self.from_logits, self.ignore_class, self.axis = from_logits, ignore_class, axis
-
-    def options(self) -> dict[str, Any]:
-        """What it is of."""
-        return {"from_logits": self.from_logits, "ignore_class": self.ignore_class, "axis": self.axis}
+        super().__init__(from_logits=from_logits, ignore_class=ignore_class, axis=axis, **options)
 
 
 class FunctionLoss(Loss):
@@ -232,7 +186,7 @@ class FunctionLoss(Loss):
         super().__init__(getattr(function, "__name__", "loss"))
         self.of_examples = function
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Values, y_pred: Values) -> ArrayOperand:
         """What the function gives."""
         given, wanted = as_single(y_pred), as_single(y_true)
         if wanted.dtype.is_continuous and wanted.dtype is not given.dtype:
@@ -266,7 +220,7 @@ mse, mae, mape, msle, kld = (
 )  # fmt: skip
 
 
-def get(value: Any) -> Loss | None:
+def get(value: object) -> Loss | None:
     """The loss of that name, or the object itself; a function of (y_true, y_pred) as a loss.
 
     >>> from nnc import keras

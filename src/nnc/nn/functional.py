@@ -22,6 +22,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.randomness import dropout as drop
 from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.layers.activation import Hardsigmoid, Hardswish, Mish, Softsign
 from nnc.nn.loss_functions import REDUCTIONS as REDUCTIONS
 from nnc.nn.loss_functions import DivergenceReduction as DivergenceReduction
 from nnc.nn.loss_functions import Reduction as Reduction
@@ -37,6 +38,7 @@ from nnc.nn.loss_functions import l1_loss as l1_loss
 from nnc.nn.loss_functions import mse_loss as mse_loss
 from nnc.nn.loss_functions import nll_loss as nll_loss
 from nnc.nn.loss_functions import pairwise_distance as pairwise_distance
+from nnc.nn.loss_functions import poisson_nll_loss as poisson_nll_loss
 from nnc.nn.loss_functions import smooth_l1_loss as smooth_l1_loss
 from nnc.nn.loss_functions import triplet_margin_loss as triplet_margin_loss
 from nnc.nn.modules.channels_first_pools import AvgPool2d, MaxPool2d
@@ -59,12 +61,12 @@ from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
-    "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d",
-    "conv2d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu",
-    "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "max_pool2d", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "relu",
-    "scaled_dot_product_attention", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
-    "triplet_margin_loss",
+    "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardsigmoid",
+    "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
+    "poisson_nll_loss", "relu", "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "softmax", "softplus", "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
 
 # Borders under PyTorch's names.
@@ -94,6 +96,36 @@ def log_softmax(input: Values, dim: int = -1) -> ArrayOperand:
 def silu(input: Values) -> ArrayOperand:
     """x / (1 + e^-x)"""
     return ops.swish(as_operand(input))
+
+
+def selu(input: Values) -> ArrayOperand:
+    """1.0507 · elu(x, 1.6733) (Klambauer et al. 2017)"""
+    return ops.selu(as_operand(input))
+
+
+def relu6(input: Values) -> ArrayOperand:
+    """min(max(x, 0), 6)"""
+    return ops.clamp(as_operand(input), 0.0, 6.0)
+
+
+def mish(input: Values) -> ArrayOperand:
+    """x · tanh(log(1 + e^x)) (Misra 2019)"""
+    return Mish.function(as_operand(input))
+
+
+def hardswish(input: Values) -> ArrayOperand:
+    """x · hardsigmoid(x)"""
+    return Hardswish.function(as_operand(input))
+
+
+def hardsigmoid(input: Values) -> ArrayOperand:
+    """min(max(x + 3, 0), 6) / 6"""
+    return Hardsigmoid.function(as_operand(input))
+
+
+def softsign(input: Values) -> ArrayOperand:
+    """x / (1 + |x|)"""
+    return Softsign.function(as_operand(input))
 
 
 @checked

@@ -188,6 +188,15 @@ def kl_div(
 
 
 @checked
+def poisson_nll_loss(
+    input: Values, target: Values, log_input: bool = True, eps: Positive = 1e-8, reduction: Reduction = "mean"
+) -> ArrayOperand:
+    """e^x - y x of a rate's logarithm x, or x - y ln(x + eps) of the rate itself"""
+    x, y = as_operand(input), as_operand(target)
+    return _reduced(n.exp(x) - y * x if log_input else x - y * n.log(x + eps), reduction)
+
+
+@checked
 def cosine_embedding_loss(
     input1: Values, input2: Values, target: Values, margin: Finite = 0.0, reduction: Reduction = "mean"
 ) -> ArrayOperand:

@@ -233,9 +233,11 @@ class Softplus(Activation, of=softplus):
     """
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class Mish(Layer):
+def _mish(x: T) -> T:
+    return multiply(x, tanh(softplus(x)))
+
+
+class Mish(Activation, of=_mish):
     """y = x · tanh(ln(1 + e^x)) (Misra 2019).
 
     >>> nn.Mish()([[2.0]])
@@ -243,13 +245,12 @@ class Mish(Layer):
     [[1.944]]
     """
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return multiply(x, tanh(softplus(x)))
+
+def _hard_swish(x: T) -> T:
+    return multiply(x, affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0))
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class Hardswish(Layer):
+class Hardswish(Activation, of=_hard_swish):
     """y = x · min(max(x + 3, 0), 6) / 6 (Howard et al. 2019).
 
     >>> nn.Hardswish()([[2.0]])
@@ -257,13 +258,12 @@ class Hardswish(Layer):
     [[1.6667]]
     """
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return multiply(x, affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0))
+
+def _hard_sigmoid(x: T) -> T:
+    return affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0)
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class Hardsigmoid(Layer):
+class Hardsigmoid(Activation, of=_hard_sigmoid):
     """y = min(max(x + 3, 0), 6) / 6.
 
     >>> nn.Hardsigmoid()([[2.0]])
@@ -271,22 +271,18 @@ class Hardsigmoid(Layer):
     [[0.8333]]
     """
 
-    def build(self, scope: Scope[T], x: T) -> T:
-        return affine(clamp(affine(x, 1.0, 3.0), 0.0, 6.0), 1.0 / 6.0)
+
+def _soft_sign(x: T) -> T:
+    return divide(x, affine(abs(x), 1.0, 1.0))
 
 
-@checked
-@dataclass(frozen=True, slots=True)
-class Softsign(Layer):
+class Softsign(Activation, of=_soft_sign):
     """y = x / (1 + |x|).
 
     >>> nn.Softsign()([[2.0]])
     Variable(f32[1, 1], constant)
     [[0.6667]]
     """
-
-    def build(self, scope: Scope[T], x: T) -> T:
-        return divide(x, affine(abs(x), 1.0, 1.0))
 
 
 @checked
