@@ -13,7 +13,10 @@ from nnc import nn, ops
 from nnc.nn.layers.activation import Activation
 from nnc.ops.operand import T
 
-ROWS = (nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.GELUTanh, nn.SELU, nn.SiLU, nn.Softplus)
+ROWS = (
+    nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.GELUTanh, nn.SELU, nn.SiLU, nn.Softplus, nn.Mish, nn.Hardswish,
+    nn.Hardsigmoid, nn.Softsign,
+)  # fmt: skip
 X = np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4)
 
 
