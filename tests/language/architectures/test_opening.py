@@ -28,6 +28,7 @@ from nnc.core.values.dtype import I32, U8
 from nnc.errors import FormatError
 from nnc.language.architectures import open_files
 from nnc.language.gguf import TensorSource, write_gguf
+from nnc.nn.steps.padding import obstacle
 
 
 def logits(place: Path) -> np.ndarray:
@@ -80,6 +81,13 @@ def test_caps_and_windows_generate_what_reading_again_does(name: str, tmp_path: 
     assert model.cache_obstacle() == ""
     prompt = TOKENS[0, :7].tolist()
     assert nn.generate(model, prompt, 3) == nn.generate(model, prompt, 3, cache=False)
+
+
+@pytest.mark.parametrize("name", decoders())
+def test_what_decoders_say_of_themselves_is_what_their_traces_say(name: str, tmp_path: Path) -> None:
+    model = open_files(write_folder(tmp_path / "model", name)).model(32)
+    assert vars(type(model.layer))["tokens_apart"]
+    assert obstacle(model._sizes._traced_generation, 1, apart=True) == ""
 
 
 def test_shards_are_one_model(tmp_path: Path) -> None:

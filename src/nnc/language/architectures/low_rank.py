@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,8 @@ def digest_of(products: Products) -> str:
 @dataclass(frozen=True, slots=True, eq=False)
 class AdaptedDecoder(MultiLayer):
     """A decoder with products beside its layers, which are not trained."""
+
+    tokens_apart: ClassVar[bool] = True
 
     decoder: MultiLayer
     products: Products = field(repr=False)

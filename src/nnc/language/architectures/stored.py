@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -215,6 +215,8 @@ def _span(decoder: StoredNetwork, piece: StoredPart, count: int) -> tuple[int, i
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredDecoder(MultiLayer):
     """A decoder whose tensors begin as a file has them: each is read when it is made, and none is drawn before."""
+
+    tokens_apart: ClassVar[bool] = True
 
     decoder: Decoder
     tensors: StoredTensors = field(repr=False)

@@ -231,9 +231,14 @@ def _standing_for(layer: Layer) -> AbstractContextManager[None]:
 
 
 class MultiLayer(Layer):
-    """A layer of several inputs or outputs: subclasses say what `build_many` gives."""
+    """A layer of several inputs or outputs: subclasses say what `build_many` gives.
+
+    A class that sets `tokens_apart` says of itself, not of those that inherit it, that what it makes of a token comes
+    of that token, its position and what attention keeps, which is else read off two traces before a generation.
+    """
 
     __slots__ = ()
+    tokens_apart: ClassVar[bool] = False
 
     def build(self, scope: Scope[T], x: T) -> T:
         """The only output of one input."""

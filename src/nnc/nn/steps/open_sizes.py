@@ -106,7 +106,8 @@ class OpenSizes:
         with self._tracing:
             if self._uncached is None:
                 try:
-                    self._uncached = obstacle(self._traced_generation, 1, apart=True)
+                    known = vars(type(self._builder().options.layer)).get("tokens_apart", False)
+                    self._uncached = "" if known else obstacle(self._traced_generation, 1, apart=True)
                 except UsageError as error:
                     self._uncached = str(error)
             return self._uncached

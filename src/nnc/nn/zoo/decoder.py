@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import field
 from functools import partial, reduce
+from typing import ClassVar
 
 import numpy as np
 
@@ -111,6 +112,8 @@ class Decoder(MultiLayer):
     and the `logit_cap` of the head. Weights in `packed`, by path, are rows of bytes in
     a block format, and not trained.
     """
+
+    tokens_apart: ClassVar[bool] = True
 
     vocabulary: Count
     features: Count
