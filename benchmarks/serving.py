@@ -1,10 +1,11 @@
 """A soak of `nnc serve`: clients that ask, leave and send what is no request; each answer is that of a lone run.
 
-    python benchmarks/serving.py model.gguf --clients 64 --seconds 600 --slots 4 --seed 0
+    python benchmarks/serving.py model.gguf --clients 64 --seconds 600 --slots 4 --seed 0 [--peer PYTHON]
 
-Prints the median and the 99th percentile of whole answers, tokens a second, and the server's memory at the start and at
-the end. Ends with 1 where an answer is another one than alone, where memory grew by more than 32 MB, or where the
-server does not end within ten seconds of SIGTERM.
+With an interpreter that has xllamacpp, llama.cpp's server is asked the same behind ours, with as many slots. Prints the
+median and the 99th percentile of whole answers, tokens a second, and the server's memory at the start and at the end.
+Ends with 1 where an answer is another one than alone, where memory grew by more than 32 MB, or where the server does
+not end within ten seconds of SIGTERM.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import nnc.language
@@ -26,14 +28,27 @@ import nnc.language
 PROMPTS = ("Once upon a time", "The capital of France is", "def add(a, b):", "1, 2, 3, 4,")
 LENGTHS, HEATS, SEEDS = (4, 16, 40), (0, 0.8), (0, 1)
 MOST_GROWTH = 32 << 20
+PEER = """
+import signal, sys, time
+import xllamacpp
+file, port, slots, context = sys.argv[1], *map(int, sys.argv[2:])
+params = xllamacpp.CommonParams()
+params.model.path, params.n_ctx, params.n_parallel = file, context * slots, slots
+params.port, params.verbosity = port, -1
+server = xllamacpp.Server(params)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+while True:
+    time.sleep(1)
+"""
+Key = tuple[str, int, float, int]
 WRONG = (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "max_tokens": -1}', b"x" * (1 << 21))
 
 
 class Soak:
     """Clients of a server, and what they saw."""
 
-    def __init__(self, port: int, alone: dict[tuple[str, int, float, int], str], seed: int) -> None:
-        self._port, self._alone, self._seed = port, alone, seed
+    def __init__(self, port: int, alone: dict[Key, str] | None, seed: int) -> None:
+        self.port, self.alone, self._seed = port, alone, seed
         self.counts: Counter[str] = Counter()
         self.seconds: list[float] = []
         self.wrong: list[str] = []
@@ -48,13 +63,14 @@ class Soak:
                 self.counts["not connected"] += 1
 
     def _ask(self, generator: random.Random) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=600)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         headers = {"Content-Type": "application/json"}
         if generator.random() < 0.05:
             connection.request("POST", "/v1/completions", generator.choice(WRONG), headers)
             self.counts["refused" if connection.getresponse().status in (400, 413) else "wrong status"] += 1
             return
-        key = tuple(generator.choice(each) for each in (PROMPTS, LENGTHS, HEATS, SEEDS))
+        choice = generator.choice
+        key = choice(PROMPTS), choice(LENGTHS), choice(HEATS), choice(SEEDS)
         body = dict(zip(("prompt", "max_tokens", "temperature", "seed"), key, strict=True))
         leaves = generator.random() < 0.1
         began = time.perf_counter()
@@ -72,7 +88,7 @@ class Soak:
             self.seconds.append(time.perf_counter() - began)
             self.counts["answered"] += 1
             self.counts["tokens"] += held["usage"]["completion_tokens"]
-            if held["choices"][0]["text"] != self._alone[key]:
+            if self.alone is not None and held["choices"][0]["text"] != self.alone[key]:
                 self.wrong.append(f"{body}: {held['choices'][0]['text']!r}")
 
 
@@ -82,30 +98,17 @@ def resident(process: int) -> int:
     return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) * 1024
 
 
-def main() -> int:
-    """Start the server, let the clients go, and say what they saw."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--slots", type=int, default=4)
-    parser.add_argument("--context", type=int, default=512)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    model = nnc.language.load(options.file, context=options.context)
-    alone = {
-        (prompt, length, heat, seed): model.generate(prompt, length, temperature=heat or None, seed=seed)
-        for prompt in PROMPTS for length in LENGTHS for heat in HEATS for seed in SEEDS
-    }  # fmt: skip
-    del model
+def free_port() -> int:
+    """A port that nobody has."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "nnc", "serve", options.file, "--port", str(port)]
-    command += ["--slots", str(options.slots), "--context", str(options.context)]
+        return int(probe.getsockname()[1])
+
+
+def soaked(name: str, command: list[str], soak: Soak, options: argparse.Namespace) -> bool:
+    """Start a server, let the clients go, and print what they saw; whether all was as it is to be."""
     server = subprocess.Popen(command)
-    soak = Soak(port, alone, options.seed)
-    _wait(port, server)
+    _wait(soak.port, server)
     until = time.monotonic() + options.seconds
     clients = [threading.Thread(target=soak.client, args=(each, until)) for each in range(options.clients)]
     for client in clients:
@@ -119,20 +122,54 @@ def main() -> int:
     ended = _ends(server)
     times = sorted(soak.seconds) or [0.0]
     rate = soak.counts["tokens"] / options.seconds
-    print(f"{dict(soak.counts)}; p50 {times[len(times) // 2]:.2f} s, p99 {times[len(times) * 99 // 100]:.2f} s")
+    waits = f"p50 {times[len(times) // 2]:.2f} s, p99 {times[len(times) * 99 // 100]:.2f} s"
+    print(f"{name}: {dict(soak.counts)}; {waits}", flush=True)
     print(f"{rate:.1f} tokens/s; {before / 1e6:.0f} MB behind a fifth of the time, {after / 1e6:.0f} MB at the end")
-    print("\n".join(soak.wrong[:5]) or "every answer is that of a lone run")
-    return int(bool(soak.wrong) or after - before > MOST_GROWTH or not ended or soak.counts["wrong status"] > 0)
+    if soak.alone is not None:
+        print("\n".join(soak.wrong[:5]) or "every answer is that of a lone run")
+    return not (soak.wrong or after - before > MOST_GROWTH or not ended or soak.counts["wrong status"])
+
+
+def lone_answers(file: str, context: int) -> dict[Key, str]:
+    """What the model answers alone, by prompt, length, temperature and seed."""
+    model = nnc.language.load(file, context=context)
+    return {
+        (prompt, length, heat, seed): model.generate(prompt, length, temperature=heat or None, seed=seed)
+        for prompt in PROMPTS for length in LENGTHS for heat in HEATS for seed in SEEDS
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Our server, and the peer's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--context", type=int, default=512)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", help="an interpreter that has xllamacpp, whose server is asked the same")
+    options = parser.parse_args()
+    soak = Soak(free_port(), lone_answers(options.file, options.context), options.seed)
+    command = [sys.executable, "-m", "nnc", "serve", options.file, "--port", str(soak.port)]
+    command += ["--slots", str(options.slots), "--context", str(options.context)]
+    held = soaked("nnc", command, soak, options)
+    if options.peer:
+        # Its answers are not compared: they follow what is computed beside them.
+        other = Soak(free_port(), None, options.seed)
+        words = (options.file, other.port, options.slots, options.context)
+        soaked("llama.cpp", [options.peer, "-c", PEER, *map(str, words)], other, options)
+    return int(not held)
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
     while server.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.2)
-        else:
-            return
+        with suppress(OSError, http.client.HTTPException):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection.request("GET", "/health")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.2)
     raise SystemExit("the server did not start")
 
 
