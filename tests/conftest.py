@@ -27,6 +27,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 SKIPPED_LINE = os.environ.pop("SKIPPED_LINE", "")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors: some tests wait for a clock, or for a program that waits."""
+    return len(os.sched_getaffinity(0)) + 1 if sys.platform == "linux" else (os.cpu_count() or 1) + 1
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """What is collected stays to the end: looks for garbage meanwhile took 15 of 25 s, in each worker."""
     gc.disable()
