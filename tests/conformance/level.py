@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 
 from tests.conformance.cases import CASES, Case
-from tests.conformance.runs import REFERENCE, check_agreement, run
-from tests.conformance.test_conformance import BACKENDS, refusals
+from tests.conformance.runs import BACKENDS, REFERENCE, check_agreement, refusals, run
 
 from nnc.core.values.dtype import DType
 from nnc.ops.rules import infer

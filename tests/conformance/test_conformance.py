@@ -6,33 +6,24 @@ from collections import Counter
 
 import pytest
 from tests.conformance.cases import CASES, Case
-from tests.conformance.runs import LAYOUTS, REFERENCE, ROW, arrangements, check_agreement, inplace_choices, run
+from tests.conformance.runs import (
+    BACKENDS,
+    LAYOUTS,
+    REFERENCE,
+    ROW,
+    arrangements,
+    check_agreement,
+    inplace_choices,
+    refusals,
+    run,
+)
 
-import nnc
-from nnc.core.running.dispatch import DISPATCHER, Backend
+from nnc.core.running.dispatch import Backend
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F16, F32, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import INPLACE, infer
-
-# Importing the package puts its backends into the dispatcher.
-assert nnc.__name__ == "nnc"
-
-BACKENDS: dict[str, Backend] = {
-    REFERENCE.name: REFERENCE,
-    **{backend.name: backend for backend in DISPATCHER.candidates()},
-}
-
-
-def refusals(backend: Backend, case: Case) -> dict[DType, str]:
-    """Why the backend does not claim the row, per element type; empty text where it does."""
-    found = {}
-    for dtype in case.dtypes:
-        specs = case.specs(dtype)
-        found[dtype] = backend.refusal(Command(case.op, case.attrs), specs, infer(case.op, case.attrs, specs))
-    return found
-
 
 CLAIMS = [
     pytest.param(name, case, id=f"{name}-{case}")
@@ -79,6 +70,9 @@ def test_every_variant_agrees_with_the_reference(name: str, case: Case, dtype: D
     backend = BACKENDS[name]
     (wanted,) = run(REFERENCE, case, dtype, "contiguous", ())
     for place, variant in enumerate(variants(backend, case, dtype)):
+        # Elements are converted alike by all variants: every second one, and the others in the next row.
+        if dtype is F16 and (ROW[case] + place) % 2:
+            continue
         # Neighbouring rows meet each variant in the other layout, and so do the two element types.
         layout = tuple(LAYOUTS)[(ROW[case] + place + VARIED_DTYPES.index(dtype)) % len(LAYOUTS)]
         (got,) = run(backend, case, dtype, layout, (), variant)

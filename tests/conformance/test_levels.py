@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.conformance.test_conformance import BACKENDS
+from tests.conformance.runs import BACKENDS
 
 from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE, runnable_target
 from nnc.errors import UsageError
