@@ -163,15 +163,17 @@ def check_gradients(function: Callable[[Sequence[Eager]], Sequence[Eager]], poin
     weights = [generator.standard_normal(y.shape) for y in function([Eager(x) for x in point])]
     second_weights = [generator.standard_normal(x.shape) for x in point]
 
-    def first(arrays: Sequence[Array]) -> tuple[list[Eager], list[Eager], float]:
+    def first(arrays: Sequence[Array]) -> tuple[list[Eager], list[Eager]]:
         variables = [Eager(x) for x in arrays]
         results = function(variables)
         seeds = [Eager(weight, spec=y.spec) for weight, y in zip(weights, results, strict=True)]
-        found = gradients(results, seeds, variables)
-        return variables, found, dot([y.array for y in results], weights)
+        return variables, gradients(results, seeds, variables)
 
-    variables, slopes, _ = first(point)
-    check_derivative(lambda arrays: first(arrays)[2], [g.array for g in slopes], point, generator)
+    def value(arrays: Sequence[Array]) -> float:
+        return dot([y.array for y in function([Eager(x) for x in arrays])], weights)
+
+    variables, slopes = first(point)
+    check_derivative(value, [g.array for g in slopes], point, generator)
     curvatures = gradients(slopes, [Eager(weight) for weight in second_weights], variables)
 
     def second(arrays: Sequence[Array]) -> float:

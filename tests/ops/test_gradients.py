@@ -98,8 +98,8 @@ def test_gradients_of_orders_one_and_two(case: Case) -> None:
     assert emitted <= {op.name for op in OPERATORS}
 
 
-# A view changes nothing of a rule but what it reads: every second row of an operator, its first among them.
-TURNED = [case for case in CASES if differentiable(case) and ROW[case] % 2 == 0]
+# A view changes nothing of a rule but what it reads: every fourth row of an operator, its first among them.
+TURNED = [case for case in CASES if differentiable(case) and ROW[case] % 4 == 0]
 
 
 @pytest.mark.parametrize("case", TURNED, ids=str)
