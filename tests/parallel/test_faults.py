@@ -15,7 +15,7 @@ from tests.parallel.conftest import PROGRAMS, Launched
 from nnc import nn
 from nnc.nn import read_position
 
-EPOCHS = "6"
+EPOCHS = "4"
 
 
 @pytest.fixture(scope="module")

@@ -92,11 +92,11 @@ def sizes_of(name: str, count: int) -> list[tuple[int, int]]:
 def test_updates_at_any_size_have_the_bits_of_a_model_for_that_size_alone(name: str, served: list[bool]) -> None:
     made, batch = CASES[name]
     model = made()
-    for pair in sizes_of(name, 7):
+    for pair in sizes_of(name, 5):
         alone = copy.deepcopy(model)
         assert alone.train_on_batch(*batch(*pair)) == model.train_on_batch(*batch(*pair)), pair
         assert bytes_of(alone) == bytes_of(model), pair
-    assert sum(served) >= 4, "half of the sizes are served by templates"
+    assert sum(served) >= 3, "half of the sizes are served by templates"
 
 
 @pytest.mark.parametrize("name", ["images", "rows", "gpt"])

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from nnc import nn, parallel
 from nnc.core.values.dtype import F64
@@ -48,8 +47,11 @@ for each in asked:
     rows.append(further(model, batches))
     if stage == "3" and not source:
         model.save(folder / "whole.safetensors")
-        with pytest.raises(UsageError, match="weights in shards"):
-            model.freeze(2)
+        # Ranks that import pytest take a third of a second longer, each.
+        try:
+            raise AssertionError(f"nothing refused {model.freeze(2)}")
+        except UsageError as error:
+            assert "weights in shards" in str(error)
         before = model.state_dict()
         model.load_state_dict(before)
         assert all(np.array_equal(before[path], values) for path, values in model.state_dict().items())

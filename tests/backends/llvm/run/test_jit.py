@@ -103,8 +103,8 @@ def test_processes_may_share_a_folder(tmp_path: Path) -> None:
     code = "from tests.backends.llvm.run.test_jit import make; import sys, pathlib; make(pathlib.Path(sys.argv[1]))"
     roots = [str(Path(__file__).resolve().parents[3]), *sys.path]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(roots)}
-    children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) for _ in range(3)]
-    assert [child.wait(60) for child in children] == [0, 0, 0]
+    children = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) for _ in range(2)]
+    assert [child.wait(60) for child in children] == [0, 0]
     assert len(entries(tmp_path)) == 1
     assert make(tmp_path).hits == 1
 
