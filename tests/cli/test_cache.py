@@ -73,7 +73,7 @@ def test_nothing_is_written_when_told_so(train: Train, shell, built: tuple[Path,
 
 
 def test_a_spoilt_cache_is_ignored_and_rebuilt(train: Train, built: tuple[Path, str], cache: Path) -> None:
-    """All kernels, one of them an empty file; the profile of the machine is left whole: measured anew, it may ask for others."""
+    """All kernels, one of them an empty file; the profile is left whole: measured anew, it may ask for others."""
     shutil.copytree(built[0], cache, dirs_exist_ok=True)
     for place, name in enumerate(sorted(files(cache / "objects"))):
         (cache / "objects" / name).write_bytes(b"garbage" if place else b"")
