@@ -1,7 +1,7 @@
 """Decode and prefill with small weights at the sizes of SmolLM2-135M, beside llama.cpp; one JSON line per measurement.
 
     python benchmarks/block_weights.py [--modes f32 weights q8_0 q4_1] [--threads 1 2] [--rounds N] [--tokens N]
-                                       [--pause SECONDS] [--peer PYTHON --file GGUF] [--processor]
+                                       [--pause SECONDS] [--peer PYTHON --file GGUF] [--processor] [--device NAME]
 
     tokens / s     of the median token behind a prompt of 16, of the mean one of the peer
     prompt_16, prompt_256   seconds to the first token, the fastest of some
@@ -71,11 +71,11 @@ def prompts() -> list[list[int]]:
     return [[int(token) for token in generator.integers(1, VOCABULARY, count)] for count in PROMPTS]
 
 
-def measure(mode: str, threads: int, tokens: int, clock: Callable[[], float]) -> dict[str, Any]:
+def measure(mode: str, threads: int, tokens: int, clock: Callable[[], float], device: str = "cpu") -> dict[str, Any]:
     """Ours, in this process."""
     SETTINGS.threads = threads
     layer = LLaMA(VOCABULARY, FEATURES, LAYERS, HEADS, KEY_HEADS, HIDDEN, rotary_base=100_000.0, tied=True)
-    model = nn.Model(layer, (nn.UpTo(ROOM),), input_dtype=I32)
+    model = nn.Model(layer, (nn.UpTo(ROOM),), input_dtype=I32, device=device)
     frozen = model.freeze_generation(quantize=QUANTIZATIONS.get(mode))
     del model
 
@@ -101,6 +101,7 @@ def child(options: argparse.Namespace, mode: str, threads: int) -> dict[str, Any
         command += ["processor"] if options.processor else []
     else:
         command = [sys.executable, __file__, "--one", mode, str(threads), "--tokens", str(options.tokens)]
+        command += ["--device", options.device]
         command += ["--processor"] if options.processor else []
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
     try:
@@ -121,10 +122,11 @@ def main() -> None:
     parser.add_argument("--file", default="")
     parser.add_argument("--processor", action="store_true")
     parser.add_argument("--one", nargs=2)
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     if options.one:
         clock = time.process_time if options.processor else time.perf_counter
-        print(json.dumps(measure(options.one[0], int(options.one[1]), options.tokens, clock)))
+        print(json.dumps(measure(options.one[0], int(options.one[1]), options.tokens, clock, options.device)))
         return
     modes = [*options.modes, *(["llama.cpp"] if options.peer else [])]
     for number in range(options.rounds):
