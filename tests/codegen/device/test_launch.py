@@ -21,9 +21,12 @@ from tests.conformance.runs import check_agreement, contiguous, filled
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.launch import DeviceKernel, device_kernel
+from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import DType
+from nnc.core.values.device import Device
+from nnc.core.values.dtype import F32, DType
+from nnc.ops.composed.fused import FUSED_OUTPUT
 from nnc.ops.rules import infer
 
 PTXAS = shutil.which("ptxas")
@@ -107,3 +110,10 @@ def test_one_thread_computes_what_the_reference_does(op: str) -> None:
         run(generator, [tensor.numpy() for tensor in (*tensors, *outputs) if tensor is not None])
         for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
             check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{case} {dtype} {place}")
+
+
+def test_products_of_a_device_take_epilogues() -> None:
+    case, device = next(case for case in CASES if case.op is FUSED_OUTPUT), Device("cuda")
+    specs = [spec.on(device) for spec in case.specs(F32) if spec is not None]
+    results = [spec.on(device) for spec in infer(case.op, case.attrs, specs)]
+    assert ROWS[FUSED_OUTPUT].refuse(case.attrs, specs, results) == ""

@@ -100,7 +100,7 @@ class _Output:
             return "operands of the product in another order"
         if reason := self.steps(attrs, inputs, outputs):
             return reason
-        product = specs_of(attrs, tuple(inputs))[attrs.inputs]
+        product = specs_of(attrs, tuple(inputs))[attrs.inputs].on(y.device)
         sums_bytes = head.command.op in integer_products.ROWS
         alike = product == y and all(operand.dtype is y.dtype for operand in inputs[count:])
         if not (alike or (sums_bytes and product.shape == y.shape)):
