@@ -42,7 +42,7 @@ class ModelTensors:
         self._seed = seed
         self._steering = TensorSpec((), steering_dtype(dtype))
         self._groups: dict[str, dict[str, Tensor]] = {}
-        # Over the memory of the numbers that steer a pass: each is written before each of them.
+        # Over the memory of the numbers that steer a pass, on a device beside it: each is written before each of them.
         self._arrays: dict[str, NDArray[np.generic]] = {}
         self._making = fork_safe_rlock()
 
@@ -155,20 +155,24 @@ class ModelTensors:
 
     def steer(self, draws: int, scale: float, optimizer: Optimizer, values: Mapping[str, float]) -> None:
         """Write the numbers that a training pass reads: how many there were, the loss's scale, the optimizer's own."""
-        if not self.device.is_host:
-            self.draws.copy_from(draws)
-            self.loss_scale.copy_from(scale)
-            for name, value in values.items():
-                self.scalars(optimizer)[name].copy_from(value)
-            return
-        arrays = self._arrays
+        arrays, is_host = self._arrays, self.device.is_host
         if not arrays:
-            tensors = {DRAWS: self.draws, SCALE: self.loss_scale, **self.scalars(optimizer)}
-            arrays = self._arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+            made = {
+                name: tensor.numpy() if is_host else np.empty((), tensor.dtype.numpy)
+                for name, tensor in self._steered(optimizer).items()
+            }
+            arrays = self._arrays = made
         arrays[DRAWS][...] = draws
         arrays[SCALE][...] = scale
         for name, value in values.items():
             arrays[name][...] = value
+        if not is_host:
+            for name, tensor in self._steered(optimizer).items():
+                tensor.copy_from(arrays[name])
+
+    def _steered(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        """The tensors of the numbers that steer a pass."""
+        return {DRAWS: self.draws, SCALE: self.loss_scale, **self.scalars(optimizer)}
 
     def forget(self, group: str) -> None:
         """Make this group anew when it is next asked for."""

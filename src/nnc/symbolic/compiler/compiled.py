@@ -420,7 +420,12 @@ class Compiled(Uncopied):
             self._write(symbol, value)
         self._begin_run()
         concrete.run()
-        return tuple([self._found(symbol).to(CPU).numpy() for symbol in outputs])
+        held: dict[Tensor, np.ndarray] = {}
+        tensors = [self._found(symbol) for symbol in outputs]
+        for tensor in tensors:
+            if tensor not in held:
+                held[tensor] = tensor.to(CPU).numpy()
+        return tuple([held[tensor] for tensor in tensors])
 
     @property
     def is_bare(self) -> bool:
