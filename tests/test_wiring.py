@@ -56,6 +56,12 @@ except DeviceError as error:
     assert told(program).split("\n") == ["nnc.array_api", "DeviceError False"]
 
 
+@pytest.mark.parametrize("asked", ["nnc.devices()", "nnc.core.running.devices.DEVICES.kinds"])
+def test_devices_have_their_drivers_when_they_are_asked_for_first(asked: str) -> None:
+    program = f"import nnc, nnc.core.running.devices; {asked}; print(*nnc.core.running.devices.DEVICES.kinds)"
+    assert told(program) == "cuda vulkan"
+
+
 def test_threads_that_ask_at_once_get_the_whole_table() -> None:
     program = """
 import sys, threading

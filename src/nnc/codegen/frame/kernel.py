@@ -72,8 +72,9 @@ class Compactable(Protocol):
 
 
 def suited(generator: Generator, target: TargetDescription) -> Generator:
-    """The generator as the target takes it: a compact one where code is small."""
-    return generator.compact() if target.small and isinstance(generator, Compactable) else generator
+    """The generator as the target takes it: a compact one where code is small, and on devices."""
+    compact = bool(target.small or target.threads)
+    return generator.compact() if compact and isinstance(generator, Compactable) else generator
 
 
 class WithoutScratch:

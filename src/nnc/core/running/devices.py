@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.storage import DeviceMemory
 from nnc.errors import DeviceError
+from nnc.faces import wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +96,15 @@ class Devices:
         return tuple(there)
 
 
-DEVICES = Devices()
+_OF_PROCESS = Devices()
+
+if TYPE_CHECKING:
+    DEVICES = _OF_PROCESS
+else:
+
+    def __getattr__(name: str) -> object:
+        """`DEVICES`, the table of this process, with its drivers from the first time that it is asked for."""
+        if name != "DEVICES":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        wire()
+        return _OF_PROCESS
