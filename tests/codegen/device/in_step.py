@@ -297,7 +297,9 @@ def run(generator: Generator, target: TargetDescription, operands: Sequence[Valu
     """Run all phases on contiguous operands, inputs and then results."""
     kernel = device_kernel(generator, target, "kernel")
     text = re.sub(r"define internal [^\n]* @nnc\.(?!high)[^\n]*\{\n.*?\n\}\n", "", kernel.text, flags=re.DOTALL)
-    module = parse(text.replace("ptx_kernel ", "").replace("#1 {", "#0 {").replace("#2 {", "#0 {"))
+    module = parse(
+        text.replace("ptx_kernel ", "").replace("#1 {", "#0 {").replace("#2 {", "#0 {").replace("#3 {", "#0 {")
+    )
     memory = np.zeros(1 << 22, np.uint8)
     end = 64
 

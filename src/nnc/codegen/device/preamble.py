@@ -13,6 +13,8 @@ PTX_TRIPLE = "nvptx64-nvidia-cuda"
 PTX_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 # Threads of a group: enough for several registers, few enough that the last groups of a launch are not alone for long.
 GROUP_THREADS = 128
+# A larger group must say so, for its registers to suffice.
+PLAIN_THREADS = 256
 ENTRY_ARGUMENTS = "ptr %args, i64 %first, i64 %items, ptr %scratch, i64 %scratch_bytes"
 
 # Lanes of a warp exchange words of 32 bits. Wider numbers are two words, narrower ones one.
@@ -240,9 +242,8 @@ ret void
 def entry(name: str, symbol: str, worker: int, threads: int, triple: str, *, paired: bool = False) -> str:
     """The entry of a phase whose items `worker` of a group's `threads` do each; two groups at once if `paired`."""
     ptx = triple == PTX_TRIPLE
-    head = (
-        f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{1 + paired if ptx else 0} {{\nentry:\n"
-    )
+    attributes = (3 if threads > PLAIN_THREADS else 1 + paired) if ptx else 0
+    head = f"define {'ptx_kernel ' if ptx else ''}void @{name}({ENTRY_ARGUMENTS}) #{attributes} {{\nentry:\n"
     if not ptx:
         per = "group" if worker == threads else "subgroup" if worker > 1 else "thread"
         return head + _WORKERS.format(per=per) + _ITEMS.format(symbol=symbol)
@@ -286,6 +287,8 @@ def preamble(
         "attributes #1 = { nounwind convergent }",
         # Two groups of 256 threads on a processor: 128 registers for each thread.
         'attributes #2 = { nounwind convergent "nvvm.maxntid"="256" "nvvm.minctasm"="2" }',
+        # A large group: as many registers as its threads have.
+        'attributes #3 = { nounwind convergent "nvvm.maxntid"="1024" }',
     )
     return "\n".join(
         [*lines, *{**wanted, **numbers}.values(), *helpers.values(), *functions, *entries, *attributes, ""]

@@ -34,18 +34,19 @@ class GroupColumns:
     column: Value
     row: Value
     near: NearArray
+    threads: int
 
     @classmethod
-    def of(cls, b: Builder, columns: int, held: Scalar) -> GroupColumns:
+    def of(cls, b: Builder, columns: int, held: Scalar, threads: int = THREADS) -> GroupColumns:
         """Those of a function that `b` writes."""
         thread = thread_of(b)
-        near = NearArray.reserve(b, "sums", held, THREADS)
-        return cls(b, columns, thread, thread % columns, thread // columns, near)
+        near = NearArray.reserve(b, "sums", held, threads)
+        return cls(b, columns, thread, thread % columns, thread // columns, near, threads)
 
     @property
     def rows(self) -> int:
         """Threads of a column."""
-        return THREADS // self.columns
+        return self.threads // self.columns
 
     def combined(
         self, bounds: tuple[Value, Value], empty: Value, count: int, row: Row, combine: str, *, together: int,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from nnc.codegen.device.groups.correlations import GroupCorrelation
+from nnc.codegen.device.groups.group_column_norms import GroupColumnNorm
 from nnc.codegen.device.groups.group_elements import GroupElements
 from nnc.codegen.device.groups.group_reductions import GroupReduction
 from nnc.codegen.device.groups.group_rows import GroupRows
@@ -20,6 +21,7 @@ from nnc.codegen.kernels.convolutions.winograd import Winograd
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.codegen.kernels.normalization.normalization import RowNormalization
+from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.codegen.kernels.normalization.softmax import Softmax
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.reduction.reduction import Reduction
@@ -48,6 +50,7 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Winograd: (GroupCorrelation.of_tiles,),
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
+    ColumnNormalization: (GroupColumnNorm.of,),
     Pointwise: (GroupElements.of,),
     Reduction: (GroupReduction.of,),
     Transposition: (GroupTransposition.of,),

@@ -21,6 +21,8 @@ from nnc.core.values.derived import Read, smallest
 
 ACCUMULATORS = 4
 PARTS, PART_ELEMENTS = 32, 8192
+# On a device, whose items are blocks of so many columns.
+DEVICE_ITEMS, DEVICE_COLUMNS, DEVICE_PART_ELEMENTS = 1024, 32, 2048
 AHEAD_BYTES = 4096
 NANOSECONDS_PER_VECTOR = 1.0
 
@@ -43,6 +45,15 @@ class ColumnNormalization(WithoutScratch, WithSizes):
     momentum: float = 0.0
     scale: bool = True
     sums: bool = False
+    most_parts: int = PARTS
+    part_elements: int = PART_ELEMENTS
+
+    def on(self, target: TargetDescription) -> ColumnNormalization:
+        """The same in as many parts as keep a target busy."""
+        if not target.threads:
+            return self
+        parts = ceiling(DEVICE_ITEMS, ceiling(self.columns, DEVICE_COLUMNS))
+        return replace(self, most_parts=parts, part_elements=DEVICE_PART_ELEMENTS)
 
     def opened(self, read: Read, target: TargetDescription) -> ColumnNormalization:
         """Rows are read; columns are features."""
@@ -51,7 +62,8 @@ class ColumnNormalization(WithoutScratch, WithSizes):
     @property
     def length(self) -> int:
         """Rows of one part."""
-        parts = smallest(smallest(PARTS, ceiling(self.rows * self.columns, PART_ELEMENTS)), self.rows)
+        work = ceiling(self.rows * self.columns, self.part_elements)
+        parts = smallest(smallest(self.most_parts, work), self.rows)
         return ceiling(self.rows, parts)
 
     @property
@@ -61,21 +73,21 @@ class ColumnNormalization(WithoutScratch, WithSizes):
 
     def workspace(self, target: TargetDescription) -> int:
         """Two numbers per part and column, then two per column."""
-        return aligned((self.parts + 1) * 2 * self.columns * computed(self.scalar).size)
+        return aligned((self.on(target).parts + 1) * 2 * self.columns * computed(self.scalar).size)
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """Parts, their combination, results; an item is a block of columns of one part, of all parts, of one part."""
-        vectors = self.rows * ceiling(self.columns, module.target.lanes(32))
+        problem, vectors = self.on(module.target), self.rows * ceiling(self.columns, module.target.lanes(32))
         names = f"{name}_parts", f"{name}_whole", f"{name}_results"
         with phase(module, names[0]) as w:
-            blocks = _Columns(self, w).parts()
+            blocks = _Columns(problem, w).parts()
         with phase(module, names[1]) as w:
-            _Columns(self, w).combine()
+            _Columns(problem, w).combine()
         with phase(module, names[2]) as w:
-            _Columns(self, w).results()
+            _Columns(problem, w).results()
         cost = vectors * NANOSECONDS_PER_VECTOR
-        combination = Phase(names[1], blocks, self.parts * blocks * NANOSECONDS_PER_VECTOR)
-        items = self.parts * blocks
+        combination = Phase(names[1], blocks, problem.parts * blocks * NANOSECONDS_PER_VECTOR)
+        items = problem.parts * blocks
         return (Phase(names[0], items, 2 * cost), combination, Phase(names[2], items, 2 * cost))
 
 
