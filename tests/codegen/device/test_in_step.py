@@ -23,6 +23,8 @@ from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import Shape, TensorSpec, spec
 from nnc.graph import Op
+from nnc.ops.convolutions.convolutions import CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs
+from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import add, tanh
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.movement.movement import TRANSPOSE, TransposeAttrs
@@ -138,6 +140,12 @@ def test_groups_normalize_columns(op: Op[Any], dtype: DType) -> None:
     step = op is BATCH_NORM
     specs = [x, channels, channels, statistic, statistic] if step else [x, x, statistic, statistic, channels]
     check_groups(op, BatchNormAttrs(1e-5, 0.9), specs)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_groups_sum_weight_gradients_in_parts(groups: int) -> None:
+    attrs = ConvolutionGradientAttrs(Window((1, 2), ((1, 1), (1, 1)), (1, 1)), groups, (3, 3))
+    check_groups(CONVOLUTION_WEIGHT_GRADIENT, attrs, [spec((3, 20, 21, 6)), spec((3, 20, 11, 10))])
 
 
 def check_groups(op: Op[Any], attrs: object, specs: list[TensorSpec]) -> None:

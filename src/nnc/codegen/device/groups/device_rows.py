@@ -13,10 +13,12 @@ from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.group_transpositions import GroupTransposition
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.device.groups.weight_gradients import GroupWeightGradient
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
+from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.codegen.kernels.convolutions.winograd import Winograd
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.transposition import Transposition
@@ -48,6 +50,7 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Gemm: (MatrixGroupProduct.of, GroupProduct.of),
     Correlation: (GroupCorrelation.of,),
     Winograd: (GroupCorrelation.of_tiles,),
+    WeightGradient: (GroupWeightGradient.of,),
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
     ColumnNormalization: (GroupColumnNorm.of,),

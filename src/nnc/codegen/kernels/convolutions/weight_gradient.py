@@ -17,9 +17,11 @@ from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, candidates,
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
-from nnc.core.values.derived import Read
+from nnc.core.values.derived import Read, largest, smallest
 
 Pair = tuple[int, int]
+# Of a device: sides of a tile and how many there should be, and the fewest pixels of a part.
+DEVICE_TILE, DEVICE_TILES, DEVICE_PIXELS = 64, 264, 256
 SCATTERED_COST = 1.3  # a tile whose rows are not neighbours needs an address for each
 
 
@@ -51,9 +53,18 @@ class WeightGradient(WithSizes):
             self, batch=read(self.batch), sizes=(read(height), width), outputs=(read(rows), columns), tile=tile
         )
 
+    def parts(self, target: TargetDescription) -> int:
+        """Parts of the sums over pixels: 1 but on devices, whose tiles are as many as keep them busy."""
+        if not target.threads:
+            return 1
+        tiles = self.groups * ceiling(self.rows, DEVICE_TILE) * ceiling(self.group_filters, DEVICE_TILE)
+        parts = smallest(ceiling(DEVICE_TILES, tiles), ceiling(self.pixels, DEVICE_PIXELS))
+        return ceiling(self.pixels, ceiling(self.pixels, largest(parts, 1)))
+
     def workspace(self, target: TargetDescription) -> int:
-        """Always 0: what is kept is a worker's own."""
-        return 0
+        """The parts of w' on a device; elsewhere what is kept is a worker's own."""
+        parts = self.parts(target)
+        return aligned(parts * self.weights * self.work.size) if parts > 1 else 0
 
     def scratch(self, target: TargetDescription) -> int:
         """A strip of one image."""
@@ -78,6 +89,16 @@ class WeightGradient(WithSizes):
     def work(self) -> Scalar:
         """The element type of strips, sums and w'."""
         return computed(self.scalar)
+
+    @property
+    def pixels(self) -> int:
+        """Outputs of all images."""
+        return self.batch * self.outputs[0] * self.outputs[1]
+
+    @property
+    def weights(self) -> int:
+        """Elements of w'."""
+        return self.rows * self.filters
 
     @property
     def group_channels(self) -> int:
