@@ -446,7 +446,5 @@ def _span(array: Array) -> int:
     """Elements from the first to the last that `array` touches, for non-negative strides."""
     if array.size == 0:
         return 0
-    return int(
-        1
-        + sum((size - 1) * (stride // array.itemsize) for size, stride in zip(array.shape, array.strides, strict=True))
-    )
+    steps = zip(array.shape, array.strides, strict=True)
+    return int(1 + sum((size - 1) * (stride // array.itemsize) for size, stride in steps))
