@@ -30,17 +30,37 @@ def test_is_skipped_by_a_mark():
 """
 
 
-def last_lines(folder: Path, *options: str) -> list[str]:
+BROKEN = """
+import pytest
+
+@pytest.fixture(params=["before", "behind"])
+def breaks(request):
+    assert request.param == "behind"
+    yield
+    assert not request.param
+
+def test_breaks(breaks):
+    pass
+
+def test_fails():
+    assert not "in the test"
+"""
+
+
+def last_lines(folder: Path, *options: str, broken: str = "") -> list[str]:
     """Of a run of pytest in a folder with this project's conftest."""
-    (folder / "conftest.py").write_text("from tests.conftest import pytest_unconfigure\n", encoding="utf-8")
+    (folder / "conftest.py").write_text(
+        "from tests.conftest import pytest_runtest_protocol, pytest_unconfigure\n", encoding="utf-8"
+    )
     (folder / "test_whole.py").write_text(TESTS.format(module=""), encoding="utf-8")
     absent = 'pytest.importorskip("nowhere_to_be_had", reason="nowhere is not installed")'
     (folder / "test_absent.py").write_text(TESTS.format(module=absent), encoding="utf-8")
+    (folder / "test_broken.py").write_text(broken, encoding="utf-8")
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, *options]
     ran = subprocess.run(
         [*command, folder], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.returncode == bool(broken), ran.stdout + ran.stderr
     return ran.stdout.splitlines()[-2:]
 
 
@@ -52,9 +72,9 @@ def test_the_last_line_counts_what_was_skipped_by_reason(tmp_path: Path) -> None
     )
 
 
-def test_workers_say_nothing_of_their_own(tmp_path: Path) -> None:
-    summary, last = last_lines(tmp_path, "-n", "1")
-    assert summary.startswith("1 passed, 5 skipped")
+def test_workers_say_nothing_of_their_own_but_what_breaks_around_a_test(tmp_path: Path) -> None:
+    summary, last = last_lines(tmp_path, "-n", "1", broken=BROKEN)
+    assert summary.startswith("1 failed, 2 passed, 5 skipped, 2 errors")
     assert last.startswith("skipped: 5; 3: no chromium on this machine; ")
 
 
