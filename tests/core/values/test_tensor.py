@@ -230,3 +230,21 @@ def test_a_mapped_file_of_more_than_2_31_elements(tmp_path: Path) -> None:
 def test_a_tensor_larger_than_the_machine() -> None:
     with pytest.raises(MemoryLimitError, match="need memory that this machine has"):
         Tensor.empty(TensorSpec((2**40, 2**20), F32))
+
+
+def resident_bytes() -> int:
+    """Memory of this process that no file is behind; 0 where the system does not say."""
+    place = Path("/proc/self/status")
+    rows = place.read_text().splitlines() if place.exists() else []
+    return next((int(row.split()[1]) * 1024 for row in rows if row.startswith("RssAnon")), 0)
+
+
+def test_fresh_zeros_take_memory_where_they_are_written() -> None:
+    before = resident_bytes()
+    tensor = Tensor.fresh_zeros(TensorSpec((16, 1 << 20), F32))
+    assert tensor.is_contiguous
+    assert not tensor.numpy()[0, :1000].any()
+    tensor.numpy()[3, :1000] = 1
+    # Pages may be large ones of 2 MB; all of it is 64 MB.
+    assert resident_bytes() - before < 16 << 20
+    assert tensor.numpy()[3].sum() == 1000

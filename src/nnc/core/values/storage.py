@@ -128,11 +128,14 @@ class Storage:
 
     @classmethod
     @explained
-    def allocate(cls, nbytes: int, label: str = "") -> Storage:
-        """Fresh memory, not initialized. OutOfMemoryError when the system has not that much."""
+    def allocate(cls, nbytes: int, label: str = "", *, zeroed: bool = False) -> Storage:
+        """Fresh memory, not initialized unless `zeroed`. OutOfMemoryError when the system has not that much.
+
+        Pages of large zeroed memory are there only once they are written.
+        """
         if not 0 <= nbytes <= MAX_BYTES:
             raise MemoryLimitError("storage", got=f"{nbytes} bytes", need="0..2^62 bytes")
-        data, address = ALLOCATOR.take(nbytes)
+        data, address = ALLOCATOR.take(nbytes, zeroed=zeroed)
         if PROFILER.recorders:
             PROFILER.note(Allocated(label, nbytes, now()))
         return cls.owned(data, address, nbytes, label)

@@ -102,10 +102,18 @@ class Tensor:
 
     @classmethod
     def zeros(cls, spec: TensorSpec, label: str = "") -> Self:
-        """A tensor of zeros."""
+        """A tensor of zeros, whose memory is there at once."""
         tensor = cls.empty(spec, label)
         tensor.clear()
         return tensor
+
+    @classmethod
+    def fresh_zeros(cls, spec: TensorSpec, label: str = "") -> Self:
+        """A tensor of zeros that takes memory of the host only where it is written: each page with its first number."""
+        if not spec.device.is_host:
+            return cls.zeros(spec, label)
+        storage = Storage.allocate(spec.nbytes, label, zeroed=True)
+        return cls.over(spec, storage, contiguous_strides(spec.shape))
 
     def clear(self) -> None:
         """Let all elements, which are contiguous, be zero. UsageError for memory that may not be written."""

@@ -89,7 +89,8 @@ class ModelPrograms:
             return step
         for name, symbol in program.caches.items():
             if name not in caches.tensors:
-                caches.tensors[name] = Tensor.zeros(symbol.spec)
+                # A context is rarely full: its places take memory as tokens come to stand there.
+                caches.tensors[name] = Tensor.fresh_zeros(symbol.spec)
         homes = {**tensors, **caches.tensors}
         bound = program.step.program.rebind({symbol: homes[name] for name, symbol in program.given.items()})
         step = replace(program.step, program=bound.in_arena_of(self.arena))
