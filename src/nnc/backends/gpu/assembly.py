@@ -8,7 +8,7 @@ run waits, and looks at the words that such kernels set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 import numpy as np
@@ -26,6 +26,8 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
 
 WORD_BYTES = 8
+# Memory for checks and the like, so much each at most, is cut from pieces: all words of one are looked at in one copy.
+CUT_BYTES, PIECE_BYTES = 64, 4096
 # More threads than any device runs at once.
 MOST_THREADS = 1 << 20
 Words = NDArray[np.int64]
@@ -38,6 +40,8 @@ class DeviceAssembly(CallAssembly):
     device: OpenDevice | None = None
     memory: list[DeviceStorage] = field(default_factory=list)
     checks: list[tuple[str, int]] = field(default_factory=list)
+    # Of the last piece: what is left.
+    piece: tuple[int, int] = (0, 0)
 
     @classmethod
     def on(cls, device: OpenDevice) -> DeviceAssembly:
@@ -45,6 +49,17 @@ class DeviceAssembly(CallAssembly):
         return cls(device.target, device=device)
 
     def _allocate(self, size: int) -> AddressRange:
+        if size > CUT_BYTES:
+            return self._whole(size)
+        begin, end = self.piece
+        if begin == end:
+            whole = self._whole(PIECE_BYTES)
+            begin, end = whole.begin, whole.end
+        self.piece = begin + CUT_BYTES, end
+        return AddressRange(begin, begin + size)
+
+    def _whole(self, size: int) -> AddressRange:
+        """Memory of its own, all zero."""
         assert self.device is not None
         storage = self.device.allocate(size, "beside")
         with self.device.entered() as engine:
@@ -105,7 +120,7 @@ class GpuKernel(CommandKernel):
         table = LaunchTable.of(device, assembled.drafts)
         with device.entered() as engine:
             engine.launch(table.launches(device, device.table(table.words)))
-            _look(device, assembled.checks)
+            _look(device, CheckedWords.of(assembled.checks))
 
     def _queue(self, device: OpenDevice, addresses: list[int]) -> None:
         """The short way, of operands as they are. Where they lie as the last time, their table is there already."""
@@ -212,18 +227,44 @@ def _scratch(phase: DevicePhase) -> int:
     return _groups(phase) * phase.workers * aligned(phase.scratch)
 
 
-def _look(device: OpenDevice, checks: Sequence[tuple[str, int]]) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedWords:
+    """Words that kernels set, of which each begins at a multiple of CUT_BYTES from `begin`: their subjects by place."""
+
+    begin: int
+    subjects: Mapping[int, str]
+    words: Words
+
+    @classmethod
+    def of(cls, checks: Sequence[tuple[str, int]]) -> tuple[CheckedWords, ...]:
+        """Those of each piece of memory."""
+        made, rest = list[CheckedWords](), sorted(checks, key=lambda check: check[1])
+        while rest:
+            begin = rest[0][1]
+            near = [check for check in rest if check[1] < begin + PIECE_BYTES]
+            subjects = {(address - begin) // WORD_BYTES: subject for subject, address in near}
+            made.append(cls(begin, subjects, np.zeros(max(subjects) + 1, np.int64)))
+            rest = rest[len(near) :]
+        return tuple(made)
+
+    def failed(self, engine: DeviceEngine) -> str:
+        """The subject of a word that is set, if one is; all are cleared then."""
+        words = self.words
+        engine.download(int(words.ctypes.data), self.begin, words.nbytes)
+        if not words.any():
+            return ""
+        subject = next((subject for place, subject in self.subjects.items() if words[place]), "")
+        if subject:
+            engine.fill(self.begin, words.nbytes, 0)
+        return subject
+
+
+def _look(device: OpenDevice, checks: Sequence[CheckedWords]) -> None:
     """IndexRangeError for the first word that is set; all are cleared for the next run."""
-    failed = ""
-    for subject, address in checks:
-        word = np.zeros(1, np.int64)
-        with device.entered() as engine:
-            engine.download(int(word.ctypes.data), address, word.nbytes)
-            if word[0]:
-                engine.fill(address, word.nbytes, 0)
-                failed = failed or subject
-    if failed:
-        raise IndexRangeError(failed, got="an index outside its axis", need="0 ≤ index < the axis's size")
+    with device.entered() as engine:
+        subjects = [subject for each in checks if (subject := each.failed(engine))]
+    if subjects:
+        raise IndexRangeError(subjects[0], got="an index outside its axis", need="0 ≤ index < the axis's size")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +275,7 @@ class DeviceProgram:
     recorded: RecordedLaunches
     table: LaunchTable
     storage: DeviceStorage
-    checks: tuple[tuple[str, int], ...]
+    checks: tuple[CheckedWords, ...]
     kept: object
 
     def __call__(self) -> None:
@@ -275,4 +316,4 @@ def assemble(device: OpenDevice, calls: Sequence[Call]) -> DeviceProgram:
         storage = table.store(device)
         recorded = engine.record(table.launches(device, storage.address))
     kept = (tuple(calls), assembled.memory, device.held_scratch)
-    return DeviceProgram(device, recorded, table, storage, tuple(assembled.checks), kept)
+    return DeviceProgram(device, recorded, table, storage, CheckedWords.of(assembled.checks), kept)
