@@ -9,6 +9,7 @@ from nnc.codegen.device.groups.correlations import GroupCorrelation
 from nnc.codegen.device.groups.group_column_norms import GroupColumnNorm
 from nnc.codegen.device.groups.group_elements import GroupElements
 from nnc.codegen.device.groups.group_reductions import GroupReduction
+from nnc.codegen.device.groups.group_row_sums import GroupRowSums
 from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.group_transpositions import GroupTransposition
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
@@ -21,6 +22,7 @@ from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.codegen.kernels.convolutions.winograd import Winograd
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
+from nnc.codegen.kernels.indexing.indexing import Selection
 from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.codegen.kernels.normalization.normalization import RowNormalization
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
@@ -55,6 +57,7 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     RowNormalization: (GroupRows.of_norm,),
     ColumnNormalization: (GroupColumnNorm.of,),
     Pointwise: (GroupElements.of,),
+    Selection: (GroupRowSums.of,),
     Reduction: (GroupReduction.of,),
     Transposition: (GroupTransposition.of,),
 }
