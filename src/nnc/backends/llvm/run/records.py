@@ -16,7 +16,6 @@ import hashlib
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import astuple
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,12 +52,19 @@ class Record:
 
 def content_of(records: Sequence[Record]) -> bytes:
     """As JSON."""
-    return json.dumps([astuple(record) for record in records]).encode()
+    return json.dumps([(record.key, record.stored, _fields(record.written)) for record in records]).encode()
 
 
 def records_of(content: bytes) -> tuple[Record, ...]:
     """Of what `content_of` gave."""
     return tuple(Record(key, stored, _written(*written)) for key, stored, written in json.loads(content))
+
+
+def _fields(written: WrittenKernel) -> tuple[Any, ...]:
+    """What `_written` takes; `dataclasses.astuple` asks each number whether it is a dataclass, and copies it."""
+    steps = [(step.operation, step.left, step.right, step.expected) for step in written.formulas.steps]
+    phases = [(phase.symbol, phase.items, phase.cost, phase.first) for phase in written.phases]
+    return (written.formulas.sizes, steps, ()), written.words, phases
 
 
 def _written(formulas: list[Any], words: list[Any], phases: list[Any]) -> WrittenKernel:
