@@ -183,12 +183,12 @@ def read_terminal(handle: int) -> bytes:
 
 class TestBits:
     def test_same_seed_same_bits_with_any_number_of_threads(self, call, shell, folder) -> None:
-        """Of another process and in this one."""
+        """One in this process, two in another."""
         sums = [
             json.loads(run("train", "digits", "--epochs", "1", "--seed", "7", "--threads", threads, "--json").out)
-            for run, threads in ((call, "1"), (call, "2"), (shell, "2"))
+            for run, threads in ((call, "1"), (shell, "2"))
         ]
-        assert [facts["threads"] for facts in sums] == [1, 2, 2]
+        assert [facts["threads"] for facts in sums] == [1, 2]
         assert len({facts["sha256"] for facts in sums}) == 1
 
     def test_another_seed_gives_other_bits(self, call, folder) -> None:
