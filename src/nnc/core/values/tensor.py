@@ -78,11 +78,8 @@ class Tensor:
         first = self.offset + sum(step for step in reach if step < 0) * self.spec.dtype.itemsize
         last = self.offset + (sum(step for step in reach if step > 0) + 1) * self.spec.dtype.itemsize
         if first < 0 or last > nbytes:
-            raise ShapeError(
-                "tensor",
-                got=f"{self.spec} over bytes {first}..{last}",
-                need=f"bytes inside its storage of {nbytes}",
-            )
+            got = f"{self.spec} over bytes {first}..{last}"
+            raise ShapeError("tensor", got=got, need=f"bytes inside its storage of {nbytes}")
 
     @classmethod
     def empty(cls, spec: TensorSpec, label: str = "", pool: Pool | None = None) -> Self:
@@ -112,8 +109,7 @@ class Tensor:
         """A tensor of zeros that takes memory of the host only where it is written: each page with its first number."""
         if not spec.device.is_host:
             return cls.zeros(spec, label)
-        storage = Storage.allocate(spec.nbytes, label, zeroed=True)
-        return cls.over(spec, storage, contiguous_strides(spec.shape))
+        return cls.over(spec, Storage.allocate(spec.nbytes, label, zeroed=True), contiguous_strides(spec.shape))
 
     def clear(self) -> None:
         """Let all elements, which are contiguous, be zero. UsageError for memory that may not be written."""
@@ -270,9 +266,8 @@ class Tensor:
         """The same elements under another shape; the tensor must be contiguous."""
         target = TensorSpec(check_shape(shape, "reshape"), self.dtype, self.spec.layout, self.spec.device)
         if target.elements != self.spec.elements or not self.is_contiguous:
-            raise ShapeError(
-                "reshape", got=f"{self.spec} to {list(target.shape)}", need="equal counts, contiguous memory"
-            )
+            got = f"{self.spec} to {list(target.shape)}"
+            raise ShapeError("reshape", got=got, need="equal counts, contiguous memory")
         return Tensor(target, self.storage, self.offset)
 
     def view(self, spec: TensorSpec, offset: int, strides: Shape) -> Tensor:
@@ -316,9 +311,8 @@ class Tensor:
 
     def is_same_memory(self, other: Tensor) -> bool:
         """Whether the two have the same bytes in the same order."""
-        if self.address != other.address or self.spec.nbytes != other.spec.nbytes:
-            return False
-        if self.spec.device != other.spec.device:
+        mine, theirs = (self.address, self.spec.nbytes), (other.address, other.spec.nbytes)
+        if mine != theirs or self.spec.device != other.spec.device:
             return False
         same_steps = (self.shape, self.strides) == (other.shape, other.strides)
         return same_steps or (self.is_contiguous and other.is_contiguous)
@@ -342,8 +336,7 @@ class Tensor:
             return
         if not own.flags.writeable:
             raise UsageError("copy_from", got=f"{self.spec} in read-only memory", need="memory that may be written")
-        fits = source.shape == self.shape or broadcast_shapes("copy_from", source.shape, self.shape) == self.shape
-        if not fits:
+        if source.shape != self.shape and broadcast_shapes("copy_from", source.shape, self.shape) != self.shape:
             raise ShapeError("copy_from", got=f"{list(source.shape)} into {self.spec}", need="sizes equal or 1")
         given = dtype_of(source.dtype)
         if given.kind == "complex" != self.dtype.kind:
@@ -452,7 +445,5 @@ def as_array(value: ArrayLike) -> Array:
 
 def _span(array: Array) -> int:
     """Elements from the first to the last that `array` touches, for non-negative strides."""
-    if array.size == 0:
-        return 0
     steps = zip(array.shape, array.strides, strict=True)
-    return int(1 + sum((size - 1) * (stride // array.itemsize) for size, stride in steps))
+    return int(array.size and 1 + sum((size - 1) * (stride // array.itemsize) for size, stride in steps))
