@@ -10,6 +10,7 @@ import re
 import struct
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,6 +39,7 @@ MATHEMATICS = {
     "llvm.fabs": np.abs, "llvm.sqrt": np.sqrt, "llvm.floor": np.floor, "llvm.ceil": np.ceil, "llvm.trunc": np.trunc,
     "llvm.roundeven": np.rint, "llvm.smin": np.minimum, "llvm.smax": np.maximum, "llvm.copysign": np.copysign,
 }  # fmt: skip
+SHORT_FORMS = {"nnc.bf16.f32": lambda x: x.astype(ml_dtypes.bfloat16).view(np.int16), "nnc.ratio.f32": np.divide}
 WARP = 32
 Values = NDArray[np.generic]
 
@@ -235,6 +237,8 @@ class _Frame:
             return said[threads // WARP]
         if name == "nnc.pointer":
             return self._load(i.operands[0], Kind("i64"))
+        if name in SHORT_FORMS:
+            return SHORT_FORMS[name](*values)
         if name == "nnc.load.aligned":
             assert (values[0][self.active] % 16 == 0).all()
             return self._load(i.operands[0], Kind("i32"))

@@ -9,6 +9,8 @@ caches are small, and what neighbouring threads read lies side by side. Products
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnc.classes import dataclass
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.ir.target import Machine, TargetDescription
@@ -41,6 +43,8 @@ CUDA_ROWS = (
     CudaRow(7, 5, "sm_75", "+ptx63"),
     CudaRow(7, 0, "sm_70", "+ptx60"),
 )
+# From here on f32 becomes bf16 in one instruction.
+SHORT_FORMS = (8, 0)
 OLDEST = (CUDA_ROWS[-1].major, CUDA_ROWS[-1].minor)
 
 
@@ -49,7 +53,8 @@ def cuda_target(major: int, minor: int) -> TargetDescription | None:
     row = next((row for row in CUDA_ROWS if (row.major, row.minor) <= (major, minor)), None)
     if row is None:
         return None
-    return _described(PTX_TRIPLE, row.processor, row.features, WARP, fused=True)
+    short = (row.major, row.minor) >= SHORT_FORMS
+    return replace(_described(PTX_TRIPLE, row.processor, row.features, WARP, fused=True), short_forms=short)
 
 
 def vulkan_target(threads: int) -> TargetDescription:

@@ -127,6 +127,16 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "%y = addrspacecast ptr addrspace(1) %g to ptr\nret ptr %y\n}",
         (),
     ),
+    "nnc.bf16.f32": (
+        "define internal i16 @nnc.bf16.f32(float %x) #0 {\n%n = call bfloat @llvm.nvvm.f2bf16.rn(float %x)\n"
+        "%y = bitcast bfloat %n to i16\nret i16 %y\n}",
+        ("llvm.nvvm.f2bf16.rn",),
+    ),
+    "nnc.ratio.f32": (
+        "define internal float @nnc.ratio.f32(float %x, float %z) #0 {\n"
+        "%y = call float @llvm.nvvm.div.full(float %x, float %z)\nret float %y\n}",
+        ("llvm.nvvm.div.full",),
+    ),
     "nnc.high.product": (
         "define internal i64 @nnc.high.product(i64 %a, i64 %b) #0 {\n%x = zext i64 %a to i128\n"
         "%z = zext i64 %b to i128\n%p = mul i128 %x, %z\n"
@@ -173,6 +183,8 @@ _PTX_DECLARATIONS = {
         f"{_MULTIPLY}{kind}": f"declare {_FOUR_SUMS} @{_MULTIPLY}{kind}({', '.join([*[word] * 6, *['float'] * 4])})"
         for kind, word in (("bf16", "i32"), ("f32.f32", "<2 x half>"))
     },
+    "llvm.nvvm.f2bf16.rn": "declare bfloat @llvm.nvvm.f2bf16.rn(float)",
+    "llvm.nvvm.div.full": "declare float @llvm.nvvm.div.full(float, float)",
     "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
     "llvm.nvvm.shfl.sync.idx.i32": "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)",
 }

@@ -597,12 +597,27 @@ class Builder:
 
     def _narrow(self, value: Value) -> Value:
         """f32 as bf16, rounded to nearest, ties to even; in bits, because hardware and LLVM differ on denormals."""
+        if self.target.short_forms:
+            return self._short("bf16", value.type.of(BF16), value)
         bits = self.reinterpret(value, I32)
         odd = self.both(self.shift_right(bits, 16), self.constant(1, bits.type))
         rounded = self.shift_right(bits + odd + 0x7FFF, 16)
         kept = self.choose(self.unordered(value), self.constant(0x7FC0, bits.type), rounded)
         narrow = self.cast(kept, I16)
         return Value(narrow.text, narrow.type.of(BF16), self)
+
+    def _short(self, name: str, kind: Type, *operands: Value) -> Value:
+        """What the target has an instruction for."""
+        full, (first, *_) = f"nnc.{name}.{operands[0].type.suffix}", operands
+        self.module.declare(full, str(kind), [str(first.type)] * len(operands))
+        given = ", ".join(f"{each.type} {each.text}" for each in operands)
+        return self.emit(kind, f"call {kind} @{full}({given})")
+
+    def ratio(self, left: Value, right: Value | Number) -> Value:
+        """left / right, within 2 ulp where that takes less."""
+        if not self.target.short_forms or left.type.scalar != F32:
+            return left / right
+        return self._short("ratio", left.type, left, self.wrap(right, left.type))
 
     def reinterpret(self, value: Value, scalar: Scalar) -> Value:
         """The same bits as another scalar type of the same size."""

@@ -292,19 +292,19 @@ def tanh(b: Builder, x: Value) -> Value:
     growth = b.fma(rest * rest, polynomial(b, rest, TANH_32), rest)
     half = b.fma(growth, power, power - 0.5)
     kept = at_most(b, half, 1.0)
-    return copy_sign(b, kept - kept * kept / (half + 1.0), x)
+    return copy_sign(b, kept - b.ratio(kept * kept, half + 1.0), x)
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
     """1 / (1 + e^-x)"""
     gate = GATES[x.type.scalar.name]
     divisor = gate_divisor(b, *turned_growth(b, at_least(b, x, gate.shut)))
-    return b.constant(2.0**-gate.scale, x.type) / divisor
+    return b.ratio(b.constant(2.0**-gate.scale, x.type), divisor)
 
 
 def gated(b: Builder, y: Value, shifted: Value, growth: Value) -> Value:
     """y / (1 + 2^n (1 + g)) of numbers and infinities that are not too large"""
-    return y / gate_divisor(b, shifted, growth) * 2.0 ** -GATES[y.type.scalar.name].scale
+    return b.ratio(y, gate_divisor(b, shifted, growth)) * 2.0 ** -GATES[y.type.scalar.name].scale
 
 
 def gate_divisor(b: Builder, shifted: Value, growth: Value) -> Value:

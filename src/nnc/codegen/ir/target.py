@@ -82,7 +82,8 @@ class TargetDescription:
     rather than packed, of which the bits are the same (docs/design/0009), as they are whatever the `machine` is.
 
     On a device a register is `threads` threads, of which each holds one element of it, whatever its type; 0 is a
-    processor. Where code is `small`, bytes of it and of scratch memory count for more than time.
+    processor. `short_forms`: quotients of f32 within 2 ulp and f32 as bf16 are one instruction or two (CUDA). Where
+    code is `small`, bytes of it and of scratch memory count for more than time.
     """
 
     triple: str
@@ -98,6 +99,7 @@ class TargetDescription:
     byte_dots: ByteDots = ByteDots.NONE
     tiles: bool = False
     threads: int = 0
+    short_forms: bool = False
     machine: Machine = Machine()
     small: bool = False
 
