@@ -16,6 +16,7 @@ from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.device.groups.tiles import FEW_BYTES, MANY_TILES, SIDE, THREADS
 from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.table import ROWS
@@ -35,11 +36,15 @@ CUDA, VULKAN = cuda_target(9, 0), vulkan_target(32)
 VALIDATOR, PTXAS = shutil.which("spirv-val"), shutil.which("ptxas")
 
 
-def product(a: Shape, b: Shape, dtype: DType = F32, bias: bool = False, attrs: GemmAttrs | None = None) -> Gemm:
+def product_of(a: Shape, b: Shape, dtype: DType = F32, bias: bool = False, attrs: GemmAttrs | None = None) -> Generator:
     attrs = attrs or GemmAttrs()
     specs = [spec(a, dtype), spec(b, dtype), *([spec((b[-1],), dtype)] if bias else [])]
     (c,) = infer(GEMM, attrs, specs if bias else [*specs, None])
-    generator = ROWS[GEMM].generate(attrs, [view_of(each) for each in specs], [view_of(c)])
+    return ROWS[GEMM].generate(attrs, [view_of(each) for each in specs], [view_of(c)])
+
+
+def product(a: Shape, b: Shape, dtype: DType = F32, bias: bool = False, attrs: GemmAttrs | None = None) -> Gemm:
+    generator = product_of(a, b, dtype, bias, attrs)
     assert isinstance(generator, Gemm)
     return generator
 

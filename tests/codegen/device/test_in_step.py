@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tests.codegen.device.in_step import run
-from tests.codegen.device.test_groups import product
+from tests.codegen.device.test_groups import product, product_of
 from tests.codegen.test_cross_targets import generator_of
 from tests.conformance.cases import CASES, Case
 from tests.conformance.runs import check_agreement, contiguous, filled
@@ -140,6 +140,26 @@ def test_groups_normalize_columns(op: Op[Any], dtype: DType) -> None:
     step = op is BATCH_NORM
     specs = [x, channels, channels, statistic, statistic] if step else [x, x, statistic, statistic, channels]
     check_groups(op, BatchNormAttrs(1e-5, 0.9), specs)
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize(
+    ("a", "b", "transpose_b"),
+    [
+        ((1, 70), (70, 33), False),
+        ((1, 200), (1030, 200), True),
+        ((1, 2100), (5, 2100), True),
+        ((33, 100), (100, 1), False),
+    ],
+)
+def test_groups_multiply_vectors(a: Shape, b: Shape, transpose_b: bool, dtype: DType) -> None:
+    generator = product_of(a, b, dtype, attrs=GemmAttrs(transpose_b=transpose_b))
+    left, right = (np.random.default_rng(0).standard_normal(shape).astype(NUMPY[dtype]) for shape in (a, b))
+    c = np.full((a[0], b[0] if transpose_b else b[1]), np.nan, NUMPY[dtype])
+    kernel = run(generator, IN_STEP, [left, right, c])
+    assert {phase.worker for phase in kernel.phases} == {256}
+    whole = left.astype(np.float64) @ (right.T if transpose_b else right).astype(np.float64)
+    check_agreement(c, whole.astype(NUMPY[dtype]), dtype, "c")
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -14,6 +14,7 @@ from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.group_transpositions import GroupTransposition
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.device.groups.vector_products import GroupVectorProduct
 from nnc.codegen.device.groups.weight_gradients import GroupWeightGradient
 from nnc.codegen.frame.kernel import Generator, Phase
 from nnc.codegen.ir.builder import Module
@@ -28,6 +29,7 @@ from nnc.codegen.kernels.normalization.normalization import RowNormalization
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.codegen.kernels.normalization.softmax import Softmax
 from nnc.codegen.kernels.products.gemm import Gemm
+from nnc.codegen.kernels.products.gemv import Gemv
 from nnc.codegen.kernels.reduction.reduction import Reduction
 
 
@@ -49,7 +51,8 @@ class GroupKernel(Protocol):
 # `Any`: each row takes generators of its own type.
 Row = Callable[[Any, TargetDescription], "GroupKernel | None"]
 DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
-    Gemm: (MatrixGroupProduct.of, GroupProduct.of),
+    Gemm: (GroupVectorProduct.of_product, MatrixGroupProduct.of, GroupProduct.of),
+    Gemv: (GroupVectorProduct.of,),
     Correlation: (GroupCorrelation.of,),
     Winograd: (GroupCorrelation.of_tiles,),
     WeightGradient: (GroupWeightGradient.of,),

@@ -70,8 +70,15 @@ class Gemv(WithoutMemory, WithSizes):
 
 
 def matrix_times_vector(product: MatrixProduct) -> Gemv | None:
-    """The product with one row or one column as a Gemv; None for products that are none."""
-    if product.batch or product.width:
+    """The product with one row or one column as a Gemv; None for products that are none, or that round on the way."""
+    made = vector_product(product)
+    # Columns keep their sums in y, where 16 bits would round them.
+    return None if made is None or (made.scalar.size == 2 and made.m_inner != 1) else made
+
+
+def vector_product(product: MatrixProduct) -> Gemv | None:
+    """The same, wherever sums are kept."""
+    if product.batch or product.width or product.blocks is not None:
         return None
     if product.rows == 1:
         made = Gemv(
@@ -85,9 +92,7 @@ def matrix_times_vector(product: MatrixProduct) -> Gemv | None:
         )  # fmt: skip
     else:
         return None
-    # Columns keep their sums in y, where 16 bits would round them.
-    usable = (made.m_inner,) if made.scalar.size == 2 else (made.m_outputs, made.m_inner)
-    return made if 1 in usable else None
+    return made if 1 in (made.m_outputs, made.m_inner) else None
 
 
 class _GemvWriter:
