@@ -12,6 +12,7 @@ from nnc.codegen.device.groups.group_reductions import GroupReduction
 from nnc.codegen.device.groups.group_row_sums import GroupRowSums
 from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.group_transpositions import GroupTransposition
+from nnc.codegen.device.groups.group_updates import GroupUpdate
 from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.device.groups.vector_products import GroupVectorProduct
@@ -28,6 +29,7 @@ from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.codegen.kernels.normalization.normalization import RowNormalization
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.codegen.kernels.normalization.softmax import Softmax
+from nnc.codegen.kernels.optimizer.optimizer import OptimizerUpdate
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemv import Gemv
 from nnc.codegen.kernels.reduction.reduction import Reduction
@@ -59,6 +61,7 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
     ColumnNormalization: (GroupColumnNorm.of,),
+    OptimizerUpdate: (GroupUpdate.of,),
     Pointwise: (GroupElements.of,),
     Selection: (GroupRowSums.of,),
     Reduction: (GroupReduction.of,),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
@@ -50,7 +51,7 @@ class GroupElements:
             return None
         operands = (*chain.inputs, *chain.outputs)
         shape, strides = collapse(chain.shape, [operand.strides for operand in operands])
-        lanes = _lanes([operand.scalar for operand in operands], shape, strides, target)
+        lanes = lanes_of([operand.scalar for operand in operands], shape, strides, target)
         most = SHORT_CHAIN if work(chain.instructions) <= SHORT else LONG_CHAIN
         groups = ceiling(math.prod(shape), THREADS * lanes * MANY_GROUPS)
         return cls(chain, shape, strides, lanes, max(min(most // lanes, groups), 1))
@@ -84,7 +85,7 @@ class GroupElements:
         return (Phase(name, ceiling(self.count, self.block), NANOSECONDS_PER_UNIT * self.count * units),)
 
 
-def _lanes(scalars: Sequence[Scalar], shape: Shape, strides: Sequence[Shape], target: TargetDescription) -> int:
+def lanes_of(scalars: Sequence[Scalar], shape: Shape, strides: Sequence[Shape], target: TargetDescription) -> int:
     """Elements of a vector: 16 bytes of the widest operand, where all lie in vectors or are one along the last axis."""
     lanes = min(VECTOR_BYTES // max(scalar.size for scalar in scalars), MOST_LANES)
     if target.triple != PTX_TRIPLE or not shape or shape[-1] % lanes:
@@ -114,15 +115,12 @@ class _ElementWriter:
 
     def aligned(self) -> Value | None:
         """Whether all vectors lie at multiples of their size; None where vectors are single elements."""
-        b, bits = self.b, None
-        if self.kernel.lanes == 1:
-            return None
+        b, conditions = self.b, list[Value]()
         for pointer, scalar, steps in zip(self.pointers, self.scalars, self.kernel.strides, strict=True):
-            if steps[-1]:
-                address = b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64")
-                low = b.both(address, b.constant(scalar.size * self.kernel.lanes - 1))
-                bits = low if bits is None else b.either(bits, low)
-        return None if bits is None else b.compare("==", bits, 0)
+            condition = are_aligned(b, [pointer], scalar, self.kernel.lanes) if steps[-1] else None
+            if condition is not None:
+                conditions.append(condition)
+        return reduce(b.both, conditions) if conditions else None
 
     def vectors(self, start: Value) -> None:
         """All elements of an item that has them all: first all are read."""
@@ -163,6 +161,15 @@ class _ElementWriter:
         if lanes > 1 and not self.kernel.strides[operand][-1]:
             return b.splat(b.cast(b.load(place, 0, Type(scalar)), computed(scalar)), lanes)
         return b.cast(load_vector(b, place, Type(scalar, lanes)), computed(scalar))
+
+
+def are_aligned(b: Builder, pointers: Sequence[Value], scalar: Scalar, lanes: int) -> Value | None:
+    """Whether vectors lie at multiples of their size from all pointers on; None of single elements."""
+    if lanes == 1:
+        return None
+    addresses = [b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64") for pointer in pointers]
+    low = [b.both(address, b.constant(scalar.size * lanes - 1)) for address in addresses]
+    return b.compare("==", reduce(b.either, low), 0)
 
 
 def load_vector(b: Builder, place: Value, kind: Type) -> Value:
