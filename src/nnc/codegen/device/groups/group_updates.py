@@ -44,16 +44,14 @@ class GroupUpdate:
                 writer.prepare(lanes)
             thread = thread_of(b)
             with b.loop(w.begin, w.end) as item:
-                start = item * block
+                start, inside = item * block, whole
                 if u.elements % block:
-                    inside = b.compare("<=", start + block, u.elements)
-                    whole_item = inside if whole is None else b.both(whole, inside)
-                else:
-                    whole_item = whole
-                with b.always() if whole_item is None else b.when(whole_item):
+                    fits = b.compare("<=", start + block, u.elements)
+                    inside = fits if inside is None else b.both(inside, fits)
+                with b.always() if inside is None else b.when(inside):
                     writer.write(start + thread * self.lanes, self.lanes)
-                if whole_item is not None:
-                    with b.when(b.opposite(whole_item)), b.loop(0, block, THREADS) as step:
+                if inside is not None:
+                    with b.when(b.opposite(inside)), b.loop(0, block, THREADS) as step:
                         place = start + step + thread
                         with b.when(b.compare("<", place, u.elements)):
                             writer.write(place, 1)
