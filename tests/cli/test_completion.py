@@ -26,14 +26,23 @@ def test_another_shell_is_refused(call) -> None:
     assert "completion: got 'tcsh'; need one of bash, zsh, fish" in call("completion", "tcsh").complaint()
 
 
-@pytest.mark.parametrize(("words", "found"), [("nnc me", "memplan"), ("nnc plan --ht", "--html")])
-def test_the_command_answers_what_the_script_asks(words: str, found: str) -> None:
-    asked = {"_NNC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+def asked(words: str) -> dict[str, str]:
+    """What the script tells the command by the environment."""
+    return {"_NNC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+
+
+def test_the_command_knows_its_options(call, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in asked("nnc plan --ht").items():
+        monkeypatch.setenv(name, value)
+    assert "--html" in call().out.split()
+
+
+def test_the_command_answers_what_the_script_asks() -> None:
     ran = subprocess.run(
         [sys.executable, "-P", "-m", "nnc.cli.main"],
-        env=os.environ | asked,
+        env=os.environ | asked("nnc me"),
         text=True,
         capture_output=True,
         check=False,
     )
-    assert found in ran.stdout.split()
+    assert "memplan" in ran.stdout.split()
