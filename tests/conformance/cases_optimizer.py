@@ -93,3 +93,7 @@ def _variants() -> Iterator[Case]:
         yield Case(AMSGRAD, hat, (w, w, w, v, v, rate, step), FLOATS, f"hat {note}")
         inside = SGDAttrs(0.9, 0.0, decay, nesterov=bool(number), rate_inside=True)
         yield Case(SGD, inside, (w, w, w, rate), FLOATS, f"inside {note}")
+    w, v, wide = Argument((3, 5)), Argument((3, 5), positive), Argument((3, 5), constant(9.0))
+    yield Case(RMSPROP_PLAIN, RMSPropAttrs(), (w, w, v, rate), FLOATS, "matrix")
+    yield Case(RMSPROP_CENTERED, RMSPropAttrs(0.5), (w, w, w, wide, w, rate), FLOATS, "matrix")
+    yield Case(NADAM, NadamAttrs(), (w, w, w, v, rate, step), FLOATS, "matrix")
