@@ -50,7 +50,7 @@ def first_cases() -> dict[str, Case]:
 @pytest.mark.parametrize(
     "name",
     ["softmax", "layer_norm", "reduce_sum", "gemm", "attention", "argmax", "max_pool", "convolution", "transpose",
-     "lstm", "sort", "dropout", "cumulative_sum", "rotary", "scatter_add", "gelu", "adam"],
+     "lstm", "sort", "dropout", "cumulative_sum", "rotary", "scatter_add", "gelu", "adam", "block_product"],
 )  # fmt: skip
 def test_warps_compute_what_the_reference_does(name: str) -> None:
     case = first_cases()[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from nnc.codegen.device.groups.block_rows import GroupBlockRows
 from nnc.codegen.device.groups.correlations import GroupCorrelation
 from nnc.codegen.device.groups.group_column_norms import GroupColumnNorm
 from nnc.codegen.device.groups.group_elements import GroupElements
@@ -32,6 +33,7 @@ from nnc.codegen.kernels.normalization.softmax import Softmax
 from nnc.codegen.kernels.optimizer.optimizer import OptimizerUpdate
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemv import Gemv
+from nnc.codegen.kernels.quantization.blocks import BlockRows
 from nnc.codegen.kernels.reduction.reduction import Reduction
 
 
@@ -55,6 +57,7 @@ Row = Callable[[Any, TargetDescription], "GroupKernel | None"]
 DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Gemm: (GroupVectorProduct.of_product, MatrixGroupProduct.of, GroupProduct.of),
     Gemv: (GroupVectorProduct.of,),
+    BlockRows: (GroupBlockRows.of,),
     Correlation: (GroupCorrelation.of,),
     Winograd: (GroupCorrelation.of_tiles,),
     WeightGradient: (GroupWeightGradient.of,),
