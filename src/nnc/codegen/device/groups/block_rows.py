@@ -89,6 +89,6 @@ class GroupBlockRows:
             sums = [each + exchanged(b, each, distance) for each in sums]
             distance //= 2
         with b.when(b.both(b.compare("==", lane, 0), b.compare("<", output, p.outputs))):
-            for row, total in enumerate(sums):
+            for row, whole in enumerate(sums):
                 bias = b.load(w.argument(2), output, Type(F32)) if p.bias else None
-                b.store(total if bias is None else total + bias, w.argument(2 + p.bias), output + row * p.outputs)
+                b.store(whole if bias is None else whole + bias, w.argument(2 + p.bias), output + row * p.outputs)
