@@ -109,7 +109,8 @@ def soaked(name: str, command: list[str], soak: Soak, options: argparse.Namespac
     """Start a server, let the clients go, and print what they saw; whether all was as it is to be."""
     server = subprocess.Popen(command)
     _wait(soak.port, server)
-    until = time.monotonic() + options.seconds
+    began = time.monotonic()
+    until = began + options.seconds
     clients = [threading.Thread(target=soak.client, args=(each, until)) for each in range(options.clients)]
     for client in clients:
         client.start()
@@ -117,11 +118,12 @@ def soaked(name: str, command: list[str], soak: Soak, options: argparse.Namespac
     before = resident(server.pid)
     for client in clients:
         client.join()
+    seconds = time.monotonic() - began
     after = resident(server.pid)
     server.terminate()
     ended = _ends(server)
     times = sorted(soak.seconds) or [0.0]
-    rate = soak.counts["tokens"] / options.seconds
+    rate = soak.counts["tokens"] / seconds
     waits = f"p50 {times[len(times) // 2]:.2f} s, p99 {times[len(times) * 99 // 100]:.2f} s"
     print(f"{name}: {dict(soak.counts)}; {waits}", flush=True)
     print(f"{rate:.1f} tokens/s; {before / 1e6:.0f} MB behind a fifth of the time, {after / 1e6:.0f} MB at the end")

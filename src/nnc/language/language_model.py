@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
+from nnc.core.precautions.collection import RareCollections
 from nnc.core.values.storage import give_back_free_memory
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.language.architectures import ModelFiles, open_files
@@ -274,6 +275,7 @@ def _stops(stop: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @checked
+@RareCollections()
 def load(
     path: Path | str,
     *,
