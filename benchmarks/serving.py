@@ -1,6 +1,6 @@
 """A soak of `nnc serve`: clients that ask, leave and send what is no request; each answer is that of a lone run.
 
-    python benchmarks/serving.py model.gguf --clients 64 --seconds 600 --slots 4 --seed 0 [--peer PYTHON]
+    python benchmarks/serving.py model.gguf --clients 64 --seconds 600 --slots 4 --seed 0 [--threads 1] [--peer PYTHON]
 
 With an interpreter that has xllamacpp, llama.cpp's server is asked the same behind ours, with as many slots. Prints the
 median and the 99th percentile of whole answers, tokens a second, and the server's memory at the start and at the end.
@@ -31,10 +31,11 @@ MOST_GROWTH = 32 << 20
 PEER = """
 import signal, sys, time
 import xllamacpp
-file, port, slots, context = sys.argv[1], *map(int, sys.argv[2:])
+file, port, slots, context, threads = sys.argv[1], *map(int, sys.argv[2:])
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.n_parallel = file, context * slots, slots
 params.port, params.verbosity = port, -1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
 server = xllamacpp.Server(params)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 while True:
@@ -150,16 +151,18 @@ def main() -> int:
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peer", help="an interpreter that has xllamacpp, whose server is asked the same")
     options = parser.parse_args()
     soak = Soak(free_port(), lone_answers(options.file, options.context), options.seed)
     command = [sys.executable, "-m", "nnc", "serve", options.file, "--port", str(soak.port)]
     command += ["--slots", str(options.slots), "--context", str(options.context)]
+    command += ["--threads", str(options.threads)]
     held = soaked("nnc", command, soak, options)
     if options.peer:
         # Its answers are not compared: they follow what is computed beside them.
         other = Soak(free_port(), None, options.seed)
-        words = (options.file, other.port, options.slots, options.context)
+        words = (options.file, other.port, options.slots, options.context, options.threads)
         soaked("llama.cpp", [options.peer, "-c", PEER, *map(str, words)], other, options)
     return int(not held)
 
