@@ -17,8 +17,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import shown
+from nnc.arguments import Positive, Rate, checked, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import enable_grad as enable_grad
 from nnc.dynamic.eager import inference_mode as inference_mode
 from nnc.dynamic.eager import no_grad as no_grad
@@ -75,12 +76,13 @@ def grad(
     return graph.backward(products, xs, create_graph=create_graph, constant=not create_graph)
 
 
+@checked
 def gradcheck(
     func: Callable[..., Any],
     inputs: Tree,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
+    eps: Positive = 1e-6,
+    atol: Rate = 1e-5,
+    rtol: Rate = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
     """Whether gradients of a function are its slopes by central differences, (f(x + eps) - f(x - eps)) / (2 eps).
@@ -91,13 +93,15 @@ def gradcheck(
     >>> nnc.autograd.gradcheck(nnc.sin, nnc.variable(np.float64([0.0, 1.0])))
     True
     """
-    if not callable(func):
-        raise ArgumentError("gradcheck", got=f"func={shown(func)}", need="a function", origin=caller_origin())
     xs = _sequence(inputs)
+    odd = [x for x in xs if not isinstance(x, ArrayOperand | np.ndarray | np.generic | int | float | None)]
+    if odd:
+        need = "variables, arrays and numbers"
+        raise ArgumentError("gradcheck", got=f"inputs of {shown(odd[0])}", need=need, origin=caller_origin())
     for place, x in enumerate(xs):
         if not isinstance(x, Variable) or not x.requires_grad:
             continue
-        weights = [np.random.default_rng(0).uniform(0.5, 1.5, y.shape) for y in _sequence(func(*xs))]
+        weights = [np.random.default_rng(0).uniform(0.5, 1.5, y.shape) for y in _outputs(func(*xs))]
         slope = grad(_weighted(func(*xs), weights), x)[0].numpy()
         steps = np.zeros_like(slope)
         for index in np.ndindex(x.shape):
@@ -116,8 +120,18 @@ def gradcheck(
 
 def _weighted(values: Tree, weights: Sequence[NDArray[np.float64]]) -> Variable:
     """The sum of all elements of all values, each times its weight."""
-    products = [(value * weight).sum() for value, weight in zip(_sequence(values), weights, strict=True)]
+    products = [(value * weight).sum() for value, weight in zip(_outputs(values), weights, strict=True)]
     return cast("Variable", sum(products[1:], products[0]))
+
+
+def _outputs(values: Tree) -> list[ArrayOperand]:
+    """What a function gives; ArgumentError for what is no array."""
+    outputs = _sequence(values)
+    odd = [value for value in outputs if not isinstance(value, ArrayOperand)]
+    if odd or not outputs:
+        got = f"a function that gives {shown(odd[0]) if odd else 'nothing'}"
+        raise ArgumentError("gradcheck", got=got, need="arrays that come of its inputs", origin=caller_origin())
+    return outputs
 
 
 def _moved(x: Variable, index: tuple[int, ...], move: float) -> Variable:

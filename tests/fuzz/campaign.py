@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, chdir
+from contextlib import AbstractContextManager, chdir, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import GeneratorType
@@ -124,7 +125,8 @@ def attempt_call(world: World, target: Target, choose: Chooser = arguments) -> A
     """Call it, and do with the result what its receiver would."""
     given = Arguments((), {}, True)
     try:
-        with time_limit(PATIENCE), processor_limit(SECONDS), warnings.catch_warnings():
+        silent = redirect_stdout(StringIO())
+        with silent, time_limit(PATIENCE), processor_limit(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("error")
             callee = target.callee(world)
             given = choose(world, target)

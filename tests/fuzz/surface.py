@@ -23,7 +23,7 @@ from tests.fuzz.world import EQUATIONS, World
 
 import nnc
 from nnc import array_api as arrays
-from nnc import autograd, concrete, dynamic, nn, onnx, ops, planning, symbolic
+from nnc import autograd, concrete, dynamic, keras, nn, onnx, ops, planning, symbolic
 from nnc.cli.main import main
 from nnc.core.precautions import replacement
 from nnc.core.running import stream
@@ -55,6 +55,7 @@ LEAVES: Mapping[str, Draw] = {
     "str": World.word,
     "bool": World.truth,
     "object": World.odd,
+    "Any": World.anything,
     "Shape": World.shape,
     "Place": World.tensor,
     "Index": lambda world: (world.integer(),),
@@ -160,7 +161,9 @@ MAPPINGS = ("Mapping", "dict")
 MODULES: tuple[ModuleType, ...] = (
     ops, symbolic, passes, concrete, nn, data, planning, spec, tensor, dtype, device, command, serialize, exchange,
     nnc, dynamic, onnx, text, graph_files, files, stream, replacement, metrics, initializers, arrays, arrays.linalg,
-    arrays.fft, autograd, nnc.random, nnc.tree, nnc.lax,
+    arrays.fft, autograd, nnc.random, nnc.tree, nnc.lax, keras, keras.activations, keras.callbacks, keras.initializers,
+    keras.layers, keras.losses, keras.metrics, keras.models, keras.ops, keras.optimizers, keras.optimizers.schedules,
+    keras.random, keras.regularizers, keras.saving, keras.tape, keras.utils,
 )  # fmt: skip
 RECEIVERS: Mapping[str, Draw] = {
     "SymbolicGraph": lambda world: world.graph,
@@ -188,7 +191,25 @@ RECEIVERS: Mapping[str, Draw] = {
     "Signal": lambda world: stream.Signal("fuzz"),
     "Registry": lambda world: world.registry,
     "OpAttr": lambda world: world.attribute,
+    "keras.Model": lambda world: world.keras_model,
+    "keras.Layer": lambda world: world.keras_model.layers[0],
+    "keras.Metric": lambda world: keras.metrics.MeanSquaredError(),
+    "keras.Confusion": lambda world: keras.metrics.Precision(),
+    "keras.Loss": lambda world: keras.losses.MeanSquaredError(),
+    "keras.Optimizer": lambda world: keras.optimizers.Adam(),
 }
+# What subclasses of layers say, and what `nn.Model` asks of them.
+KERAS_HOOKS = (
+    "build_for",
+    "build_many",
+    "call",
+    "compute_loss",
+    "compute_mask",
+    "ensure_built",
+    "forward",
+    "make_weights",
+    "predict_step",
+)
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
     "nnc.symbolic.compiler.compiled.give_back_after": "called with bytes of statements",
@@ -223,7 +244,35 @@ INTERNAL = {
     "Shield": "a part of our own blocks",
     "nnc.symbolic.bodies.change_bodies": "called by passes",
     "nnc.core.values.spec.contiguous_strides": "called for every view, with shapes that were checked",
+    **dict.fromkeys(
+        (
+            "nnc.keras.named.named",
+            "nnc.keras.named.snake_case",
+            "nnc.keras.initializers.fans",
+            "nnc.keras.metric_states.beside",
+            "nnc.keras.loss_functions.reduced",
+            "nnc.keras.loss_functions.same_rank",
+            "nnc.keras.engine.keras_tensor.applied",
+            "nnc.nn.callbacks.event_files.event",
+            "nnc.nn.callbacks.event_files.record",
+        ),
+        "a part of modules of keras",
+    ),
+    **dict.fromkeys(
+        (f"keras.{kind}.{name}" for kind in ("Model", "Layer") for name in KERAS_HOOKS),
+        "what `__call__` or `fit` call, which are the doors",
+    ),
+    "keras.Optimizer.slots_of": "called by files, with weights that they name",
+    "keras.Optimizer.take_slots": "called by files, with weights that they name",
+    **dict.fromkeys(
+        (f"keras.{kind}.function" for kind in ("Metric", "Loss")), "a function of the class, which is called alone"
+    ),
+    "nnc.array_api.asarray": "raises ValueError where it would have to copy, as the standard says",
 }
+# Receivers that are called themselves.
+CALLED = ("keras.Model", "keras.Layer", "keras.Loss")
+# How often something is done: as many times as it says.
+ENDLESS = ("epochs",)
 BINARY = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.matmul)
 
 
@@ -367,6 +416,9 @@ def targets() -> list[Target]:
         found.extend(_methods(name, receiver))
     found.extend(Target(f"operand {function.__name__}", _on_operand(function), ()) for function in BINARY)
     found.append(Target("operand [index]", _indexed, ()))
+    for name in CALLED:
+        receiver = RECEIVERS[name]
+        found.append(Target(f"{name}(…)", receiver, _parameters(type(receiver(World(0))).__call__)[1:]))
     rows = [target for target in found if target.name not in INTERNAL and all(map(_drawable, target.parameters))]
     rows.extend(
         Target(f"{way.__name__} of {name}", _copied(way, receiver), ())
@@ -422,7 +474,7 @@ def _bound(receiver: Draw, method: str) -> Callee:
 def _parameters(value: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     """The parameters, without those that need not be given and cannot be drawn."""
     found = inspect.signature(value).parameters.values()
-    named = [parameter for parameter in found if parameter.kind is not parameter.VAR_KEYWORD]
+    named = [row for row in found if row.kind is not row.VAR_KEYWORD and row.name not in ENDLESS]
     return tuple(parameter for parameter in named if parameter.default is parameter.empty or _drawable(parameter))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nnc import nn, ops
+from nnc import keras, nn, ops
 from nnc.concrete import ConcreteGraph
 from nnc.core.running.stream import Stream
 from nnc.core.values.command import AnyCommand, Command
@@ -268,6 +268,11 @@ class World:
         """What operators are applied to."""
         return self.variable() if self.eager else self.symbol()
 
+    def anything(self) -> object:
+        """What a parameter without a type may be given."""
+        choices = (self.operand, self.array, self.array, self.real, self.integer, self.word, self.odd)
+        return self.random.choice(choices)()
+
     def operands(self) -> list[Symbol | Variable]:
         """None to three of them."""
         return [self.operand() for _ in range(self.random.randint(0, 3))]
@@ -424,6 +429,13 @@ class World:
     def model(self) -> nn.Model:
         """A small network."""
         return nn.Model(nn.Sequential(nn.Dense(4), nn.Tanh(), nn.Dense(2)), (3,), backend="reference")
+
+    @cached_property
+    def keras_model(self) -> keras.Model:
+        """A small network as Keras has it, compiled."""
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)])
+        model.compile("sgd", "mse", metrics=["mae"], run_eagerly=True)
+        return model
 
     @cached_property
     def data_set(self) -> DataSet:

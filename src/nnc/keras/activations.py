@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from nnc import numerics as n
 from nnc import ops
+from nnc.arguments import Finite, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
@@ -22,8 +23,9 @@ def linear(x: Values) -> Values:
     return x
 
 
+@checked
 def relu(
-    x: Values, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+    x: Values, negative_slope: Finite = 0.0, max_value: Finite | None = None, threshold: Finite = 0.0
 ) -> ArrayOperand:
     """max(x, 0); below the threshold negative_slope · (x - threshold), and no more than max_value."""
     y = as_operand(x)
@@ -49,16 +51,19 @@ def tanh(x: Values) -> ArrayOperand:
     return ops.tanh(as_operand(x))
 
 
+@checked
 def softmax(x: Values, axis: int = -1) -> ArrayOperand:
     """e^x / Σ e^x along the axis"""
     return fn.softmax(x, axis)
 
 
+@checked
 def log_softmax(x: Values, axis: int = -1) -> ArrayOperand:
     """x - ln Σ e^x along the axis"""
     return fn.log_softmax(x, axis)
 
 
+@checked
 def gelu(x: Values, approximate: bool = False) -> ArrayOperand:
     """x · Φ(x); approximate: x / 2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))"""
     return (ops.gelu_tanh if approximate else ops.gelu)(as_operand(x))
@@ -69,7 +74,8 @@ def silu(x: Values) -> ArrayOperand:
     return fn.silu(x)
 
 
-def elu(x: Values, alpha: float = 1.0) -> ArrayOperand:
+@checked
+def elu(x: Values, alpha: Finite = 1.0) -> ArrayOperand:
     """x above 0, alpha · (e^x - 1) below"""
     return fn.elu(x, alpha)
 
@@ -79,7 +85,8 @@ def selu(x: Values) -> ArrayOperand:
     return fn.selu(x)
 
 
-def leaky_relu(x: Values, negative_slope: float = 0.2) -> ArrayOperand:
+@checked
+def leaky_relu(x: Values, negative_slope: Finite = 0.2) -> ArrayOperand:
     """x above 0, negative_slope · x below"""
     return fn.leaky_relu(x, negative_slope)
 

@@ -203,7 +203,11 @@ class LearningRateScheduler(Callback):
     def __init__(self, schedule: Callable[..., Any], verbose: int = 0) -> None:
         super().__init__()
         self.schedule, self.verbose = schedule, verbose
-        self.takes_rate = len(signature(schedule).parameters) > 1
+        try:
+            self.takes_rate = len(signature(schedule).parameters) > 1
+        except ValueError:
+            # Functions of C may not say what they take.
+            self.takes_rate = False
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Set it."""

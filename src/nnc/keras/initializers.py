@@ -7,29 +7,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import Finite, Rate, Seed, Size, checked, shown
+from nnc.core.values.spec import check_shape
 from nnc.dynamic.transforms.randomness import next_counter
+from nnc.errors import ArgumentError, MemoryLimitError
 from nnc.keras.named import Remembered, named
 from nnc.nn.layers import initializers
 from nnc.nn.state.generators import generator_for
 
-Shape: TypeAlias = Sequence[int]
+Shape: TypeAlias = Sequence[Size]
 
 
 class Initializer(Remembered):
     """`initializer(shape)` is an array: the same of the same `seed`, of none what `nnc.seed` decides."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         self.seed = seed
 
+    @checked
     def __call__(self, shape: Shape, dtype: Any = None) -> NDArray[np.float32]:
         """Values of this shape."""
         seed = int(next_counter()) if self.seed is None else self.seed
-        return np.asarray(self.values(generator_for(seed, "keras"), tuple(shape)), np.float32)
+        sizes = check_shape(shape)
+        try:
+            with np.errstate(over="ignore"):
+                return np.asarray(self.values(generator_for(seed, "keras"), sizes), np.float32)
+        except (MemoryError, ValueError, OverflowError):
+            got, need = f"{sizes}", "an array that this machine can hold, of numbers that f64 has"
+            raise MemoryLimitError(type(self).__name__, got=got, need=need) from None
 
     def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """What subclasses draw."""
@@ -53,7 +63,7 @@ class Ones(Initializer):
 class Constant(Initializer):
     """All of one value."""
 
-    def __init__(self, value: float = 0.0) -> None:
+    def __init__(self, value: Finite = 0.0) -> None:
         super().__init__()
         self.value = value
 
@@ -64,7 +74,7 @@ class Constant(Initializer):
 class RandomNormal(Initializer):
     """Normal of this mean and deviation."""
 
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+    def __init__(self, mean: Finite = 0.0, stddev: Rate = 0.05, seed: Seed | None = None) -> None:
         super().__init__(seed)
         self.mean, self.stddev = mean, stddev
 
@@ -82,7 +92,7 @@ class TruncatedNormal(RandomNormal):
 class RandomUniform(Initializer):
     """Uniform in minval..maxval."""
 
-    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
+    def __init__(self, minval: Finite = -0.05, maxval: Finite = 0.05, seed: Seed | None = None) -> None:
         super().__init__(seed)
         self.minval, self.maxval = minval, maxval
 
@@ -95,10 +105,10 @@ class VarianceScaling(Initializer):
 
     def __init__(
         self,
-        scale: float = 1.0,
-        mode: str = "fan_in",
-        distribution: str = "truncated_normal",
-        seed: int | None = None,
+        scale: Rate = 1.0,
+        mode: Literal["fan_in", "fan_out", "fan_avg"] = "fan_in",
+        distribution: Literal["truncated_normal", "untruncated_normal", "uniform", "normal"] = "truncated_normal",
+        seed: Seed | None = None,
     ) -> None:
         super().__init__(seed)
         self.scale, self.mode, self.distribution = scale, mode, distribution
@@ -119,49 +129,49 @@ class VarianceScaling(Initializer):
 class GlorotUniform(VarianceScaling):
     """Uniform in ±√(6 / (fan_in + fan_out))."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed)
 
 
 class GlorotNormal(VarianceScaling):
     """Truncated normal of variance 2 / (fan_in + fan_out)."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed)
 
 
 class HeUniform(VarianceScaling):
     """Uniform in ±√(6 / fan_in)."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(2.0, "fan_in", "uniform", seed)
 
 
 class HeNormal(VarianceScaling):
     """Truncated normal of variance 2 / fan_in."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(2.0, "fan_in", "truncated_normal", seed)
 
 
 class LecunUniform(VarianceScaling):
     """Uniform in ±√(3 / fan_in)."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(1.0, "fan_in", "uniform", seed)
 
 
 class LecunNormal(VarianceScaling):
     """Truncated normal of variance 1 / fan_in."""
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: Seed | None = None) -> None:
         super().__init__(1.0, "fan_in", "truncated_normal", seed)
 
 
 class Orthogonal(Initializer):
     """An orthogonal matrix, times `gain`."""
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+    def __init__(self, gain: Finite = 1.0, seed: Seed | None = None) -> None:
         super().__init__(seed)
         self.gain = gain
 
@@ -207,6 +217,7 @@ NAMES: dict[str, Callable[[], Initializer]] = {
 }
 
 
+@checked
 def get(value: str | Callable[..., Any] | None) -> Callable[..., Any] | None:
     """The initializer of that name, one made of a class, or any function of a shape as it is.
 
@@ -217,5 +228,7 @@ def get(value: str | Callable[..., Any] | None) -> Callable[..., Any] | None:
     if value is None:
         return None
     made = named("initializer", value, NAMES) if isinstance(value, str) else value
-    initializer: Callable[..., Any] = made() if isinstance(made, type) else made
-    return initializer
+    initializer: Any = made() if isinstance(made, type) else made
+    if not callable(initializer):
+        raise ArgumentError("keras", got=f"initializer={shown(value)}", need="a function of a shape")
+    return initializer  # type: ignore[no-any-return]  # a function

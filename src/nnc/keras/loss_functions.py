@@ -7,10 +7,12 @@ import math
 import numpy as np
 
 from nnc import numerics as n
+from nnc.arguments import Positive, Probability, Rate, checked
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
-from nnc.errors import ShapeError
+from nnc.errors import DataError, ShapeError
 from nnc.nn import functional as fn
 from nnc.nn.functional import Values
 from nnc.nn.optimization.losses import (
@@ -46,8 +48,11 @@ def as_single(value: Values) -> ArrayOperand:
     """An operand; what NumPy has in 64 bits as f32."""
     if isinstance(value, ArrayOperand):
         return value
-    array = np.asarray(value)
-    return as_operand(array.astype(np.float32) if array.dtype == np.float64 else array)
+    array = as_array(value)
+    if array.dtype.kind in "OUSMm":
+        raise DataError("loss", got=f"an array of {array.dtype}", need="numbers", origin=caller_origin())
+    with np.errstate(over="ignore"):
+        return as_operand(array.astype(np.float32) if array.dtype == np.float64 else array)
 
 
 def same_rank(wanted: ArrayOperand, given: ArrayOperand) -> tuple[ArrayOperand, ArrayOperand]:
@@ -87,7 +92,8 @@ def mean_squared_logarithmic_error(y_true: Values, y_pred: Values) -> ArrayOpera
     return mean_squared_error(t, y)
 
 
-def huber(y_true: Values, y_pred: Values, delta: float = 1.0) -> ArrayOperand:
+@checked
+def huber(y_true: Values, y_pred: Values, delta: Positive = 1.0) -> ArrayOperand:
     """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2: `nn.Huber`"""
     return _mean(Huber(delta), y_true, y_pred)
 
@@ -132,14 +138,16 @@ def categorical_hinge(y_true: Values, y_pred: Values) -> ArrayOperand:
     return n.maximum(n.max((1.0 - t) * y, axis=-1) - n.sum(t * y, axis=-1) + 1.0, 0.0)
 
 
+@checked
 def cosine_similarity(y_true: Values, y_pred: Values, axis: int = -1) -> ArrayOperand:
     """Σ of the product of unit vectors, `nn.functional.cosine_similarity`; the loss is minus it."""
     t, y = operands(y_true, y_pred)
     return fn.cosine_similarity(t, y, dim=axis, eps=1e-12)
 
 
+@checked
 def binary_crossentropy(
-    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: float = 0.0
+    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: Probability = 0.0
 ) -> ArrayOperand:
     """mean of -t ln p - (1 - t) ln(1 - p) over the last axis: `nn.functional.binary_cross_entropy` of p or logits"""
     t, y = operands(y_true, y_pred)
@@ -149,12 +157,13 @@ def binary_crossentropy(
     return n.mean(fn.binary_cross_entropy(n.clip(y, EPSILON, 1.0 - EPSILON), t, reduction="none"), axis=-1)
 
 
+@checked
 def binary_focal_crossentropy(
     y_true: Values,
     y_pred: Values,
     apply_class_balancing: bool = False,
-    alpha: float = 0.25,
-    gamma: float = 2.0,
+    alpha: Probability = 0.25,
+    gamma: Rate = 2.0,
     from_logits: bool = False,
 ) -> ArrayOperand:
     """mean of (1 - p of the right class)^gamma times the cross entropy"""
@@ -166,8 +175,9 @@ def binary_focal_crossentropy(
     return n.mean(each, axis=-1)
 
 
+@checked
 def categorical_crossentropy(
-    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
+    y_true: Values, y_pred: Values, from_logits: bool = False, label_smoothing: Probability = 0.0, axis: int = -1
 ) -> ArrayOperand:
     """-Σ t · ln p, of shares of classes"""
     t, y = operands(y_true, y_pred)
@@ -176,14 +186,15 @@ def categorical_crossentropy(
     return -n.sum(t * _logarithms(y, from_logits, axis), axis=axis)
 
 
+@checked
 def sparse_categorical_crossentropy(
     y_true: Values, y_pred: Values, from_logits: bool = False, ignore_class: int | None = None, axis: int = -1
 ) -> ArrayOperand:
     """-ln p of the class, a number; classes of `ignore_class` count for nothing"""
     classes, y = as_single(y_true), as_single(y_pred)
-    if len(classes.shape) == len(y.shape) and classes.shape[-1] == 1:
+    if classes.shape and len(classes.shape) == len(y.shape) and classes.shape[-1] == 1:
         classes = n.squeeze(classes, axis=-1)
-    if tuple(classes.shape) != tuple(y.shape[:-1]) or axis not in (-1, len(y.shape) - 1):
+    if not y.shape or tuple(classes.shape) != tuple(y.shape[:-1]) or axis not in (-1, len(y.shape) - 1):
         got = f"y_true {tuple(classes.shape)}, y_pred {tuple(y.shape)}"
         fix = 'loss="categorical_crossentropy" for shares of classes'
         raise ShapeError("loss", got=got, need="a class for each row", fix=fix, origin=caller_origin())

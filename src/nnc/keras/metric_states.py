@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
+from nnc.arguments import Size, checked
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.spec import check_shape
+from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.errors import DataError, ShapeError
 from nnc.keras import initializers
 from nnc.keras.named import Remembered, fresh_name, snake_case
 
@@ -17,8 +22,20 @@ Array = NDArray[np.float64]
 
 
 def plain(value: Any) -> NDArray[Any]:
-    """An array of NumPy's."""
-    return np.asarray(value.numpy() if isinstance(value, ArrayOperand) and hasattr(value, "numpy") else value)
+    """An array of NumPy's; DataError for what is no numbers."""
+    array = as_array(value.numpy() if isinstance(value, ArrayOperand) and hasattr(value, "numpy") else value)
+    if array.dtype.kind in "OUSMm":
+        fix = "np.asarray(x, np.float32) of numbers, or words by a dictionary"
+        raise DataError("keras", got=f"an array of {array.dtype}", need="numbers", fix=fix, origin=caller_origin())
+    return array
+
+
+def real(value: Any) -> NDArray[Any]:
+    """The same of real numbers alone."""
+    array = plain(value)
+    if array.dtype.kind == "c":
+        raise DataError("keras", got=f"an array of {array.dtype}", need="real numbers", origin=caller_origin())
+    return array
 
 
 class MetricState(NDArrayOperatorsMixin):
@@ -30,11 +47,11 @@ class MetricState(NDArrayOperatorsMixin):
 
     def assign(self, value: Any) -> None:
         """Hold this from now on."""
-        self.value = np.array(np.broadcast_to(plain(value), self.value.shape), np.float64)
+        self.value = beside(real(value), self.value).copy()
 
     def assign_add(self, value: Any) -> None:
         """Add to it."""
-        self.value = self.value + plain(value)
+        self.value = self.value + beside(real(value), self.value)
 
     def numpy(self) -> Array:
         """What it holds."""
@@ -56,13 +73,20 @@ class Metric(Remembered):
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         self.name = name or fresh_name(snake_case(type(self).__name__))
 
+    @checked
     def add_weight(
-        self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: str | None = None, **unused: Any
+        self,
+        shape: Sequence[Size] | Size = (),
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        name: str | None = None,
+        **unused: Any,
     ) -> MetricState:
         """What the metric keeps, which `reset_state` gives its first value again."""
-        draw = initializers.get(initializer)
+        draw = initializers.get("zeros" if initializer is None else initializer)
         assert draw is not None
-        state = MetricState(draw((shape,) if isinstance(shape, int) else tuple(shape)))
+        sizes: Any = shape if hasattr(shape, "__len__") else (shape,)
+        state = MetricState(draw(check_shape(sizes)))
         self._states.append(state)
         return state
 
@@ -126,8 +150,8 @@ class Mean(Metric):
 
     def update_state(self, values: Any, sample_weight: Any = None) -> None:  # type: ignore[override]  # as Keras has it
         """More values, each with a weight."""
-        numbers = plain(values).astype(np.float64)
-        weights = np.ones_like(numbers) if sample_weight is None else beside(plain(sample_weight), numbers)
+        numbers = real(values).astype(np.float64)
+        weights = np.ones_like(numbers) if sample_weight is None else beside(real(sample_weight), numbers)
         self.total.assign_add((numbers * weights).sum())
         self.count.assign_add(weights.sum())
 
@@ -148,8 +172,12 @@ def beside(weights: NDArray[Any], numbers: Array) -> Array:
     """A weight for each number, of one for each example."""
     while weights.ndim > numbers.ndim and weights.shape[-1] == 1:
         weights = weights[..., 0]
-    wide = weights.reshape(*weights.shape, *(1,) * (numbers.ndim - weights.ndim))
-    return np.broadcast_to(wide, numbers.shape).astype(np.float64)
+    wide = weights.reshape((*weights.shape, *(1,) * (numbers.ndim - weights.ndim)))
+    try:
+        return np.broadcast_to(wide, numbers.shape).astype(np.float64)
+    except ValueError:
+        got, need = f"weights {weights.shape}", f"a weight for each of {numbers.shape}, or for each example"
+        raise ShapeError("sample_weight", got=got, need=need, origin=caller_origin()) from None
 
 
 class MeanMetricWrapper(Mean):

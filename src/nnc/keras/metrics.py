@@ -5,57 +5,67 @@ Outputs are probabilities, as in Keras: a threshold is 0.5, unless a metric is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import Count, Finite, Range, Size, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.errors import ArgumentError, ShapeError
+from nnc.errors import ArgumentError, DataError, ShapeError
 from nnc.keras import losses
 from nnc.keras.metric_states import Array as Array
-from nnc.keras.metric_states import Figure, beside, plain
+from nnc.keras.metric_states import Figure, beside, plain, real
 from nnc.keras.metric_states import Mean as Mean
 from nnc.keras.metric_states import MeanMetricWrapper as MeanMetricWrapper
 from nnc.keras.metric_states import Metric as Metric
 from nnc.keras.metric_states import Sum as Sum
 from nnc.keras.named import named, snake_case
 
+# A curve has a beginning, an end and a place between them; each keeps two numbers.
+Thresholds: TypeAlias = Annotated[int, Range(3, 1 << 20)]
+
 
 def _matched(y_true: Any, y_pred: Any) -> tuple[Array, Array]:
-    t, y = plain(y_true), plain(y_pred)
+    t, y = real(y_true), real(y_pred)
     if t.ndim == y.ndim - 1 and y.shape[-1] == 1:
         t = t[..., None]
     elif y.ndim == t.ndim - 1 and t.shape[-1] == 1:
         y = y[..., None]
-    if t.shape != y.shape:
-        got, need = f"y_true {t.shape}, y_pred {y.shape}", "the same shape"
+    if t.shape != y.shape or not t.ndim or not t.shape[-1]:
+        got, need = f"y_true {t.shape}, y_pred {y.shape}", "the same shape, of one axis at least and elements along it"
         raise ShapeError("metric", got=got, need=need, origin=caller_origin())
     return t.astype(np.float64), y.astype(np.float64)
 
 
 def _classes(y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    t, y = plain(y_true), plain(y_pred)
-    t = t[..., 0] if t.ndim == y.ndim and t.shape[-1] == 1 else t
-    if t.shape != y.shape[:-1]:
+    t, y = real(y_true), real(y_pred)
+    t = t[..., 0] if t.ndim and t.ndim == y.ndim and t.shape[-1] == 1 else t
+    if not y.ndim or not y.shape[-1] or t.shape != y.shape[:-1]:
         got, need = f"y_true {t.shape}, y_pred {y.shape}", "a class for each row"
         raise ShapeError("metric", got=got, need=need, origin=caller_origin())
+    if t.size and not (t.min() >= 0 and t.max() < y.shape[-1]):
+        got, need = "a class outside of the outputs", f"0 to {y.shape[-1] - 1}"
+        raise DataError("metric", got=got, need=need, origin=caller_origin())
     return t.astype(np.int64), y
 
 
-def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Array:
+@checked
+def binary_accuracy(y_true: Any, y_pred: Any, threshold: Finite = 0.5) -> Array:
     """The share of elements on the right side of the threshold."""
     t, y = _matched(y_true, y_pred)
     return np.asarray(np.mean(t == (y > threshold), axis=-1))
 
 
+@checked
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Array:
     """1 where the largest of both is the same class."""
     t, y = _matched(y_true, y_pred)
     return np.asarray(t.argmax(-1) == y.argmax(-1), np.float64)
 
 
+@checked
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Array:
     """1 where the largest is that of the class."""
     t, y = _classes(y_true, y_pred)
@@ -67,13 +77,15 @@ def _within(t: NDArray[Any], y: NDArray[Any], k: int) -> Array:
     return np.asarray((y > own).sum(-1) < k, np.float64)
 
 
-def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Array:
+@checked
+def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: Count = 5) -> Array:
     """1 where the class is among the k largest."""
     t, y = _matched(y_true, y_pred)
     return _within(t.argmax(-1), y, k)
 
 
-def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Array:
+@checked
+def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: Count = 5) -> Array:
     """The same of numbers of classes."""
     return _within(*_classes(y_true, y_pred), k)
 
@@ -93,7 +105,7 @@ class BinaryAccuracy(_Wrapped):
 
     function, spoken = staticmethod(binary_accuracy), "binary_accuracy"
 
-    def __init__(self, name: str | None = None, dtype: Any = None, threshold: float = 0.5) -> None:
+    def __init__(self, name: str | None = None, dtype: Any = None, threshold: Finite = 0.5) -> None:
         super().__init__(name, dtype, threshold=threshold)
 
 
@@ -120,7 +132,7 @@ class TopKCategoricalAccuracy(_Wrapped):
 
     function, spoken = staticmethod(top_k_categorical_accuracy), "top_k_categorical_accuracy"
 
-    def __init__(self, k: int = 5, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(self, k: Count = 5, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name, dtype, k=k)
 
 
@@ -129,7 +141,7 @@ class SparseTopKCategoricalAccuracy(_Wrapped):
 
     function, spoken = staticmethod(sparse_top_k_categorical_accuracy), "sparse_top_k_categorical_accuracy"
 
-    def __init__(self, k: int = 5, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(self, k: Count = 5, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name, dtype, k=k)
 
 
@@ -226,7 +238,7 @@ class R2Score(Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """One more batch."""
         t, y = (values.reshape(len(values), -1) for values in _matched(y_true, y_pred))
-        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), t)
+        w = np.ones_like(t) if sample_weight is None else beside(real(sample_weight), t)
         parts = (w, w * t, w * t * t, w * (y - t) ** 2)
         self.sums = self.sums + np.array([part.sum(0) for part in parts])
 
@@ -241,8 +253,8 @@ class _Confusion(Metric):
     """Σ weight of true and false positives and negatives, at a threshold."""
 
     def __init__(
-        self, thresholds: float | None = None, top_k: int | None = None, class_id: int | None = None,
-        name: str | None = None, dtype: Any = None,
+        self, thresholds: Finite | Sequence[Finite] | None = None, top_k: Count | None = None,
+        class_id: Size | None = None, name: str | None = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(name or snake_case(type(self).__name__), dtype)
         if top_k is not None or not isinstance(thresholds, float | int | None):
@@ -254,7 +266,7 @@ class _Confusion(Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """One more batch."""
         t, y = _matched(y_true, y_pred)
-        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), t)
+        w = np.ones_like(t) if sample_weight is None else beside(real(sample_weight), t)
         if self.class_id is not None:
             t, y, w = t[..., self.class_id], y[..., self.class_id], w[..., self.class_id]
         yes, true = y > self.threshold, t > 0.5
@@ -317,7 +329,7 @@ class AUC(Metric):
     """The area under the receiver operating characteristic, by trapezoids between `num_thresholds` thresholds."""
 
     def __init__(
-        self, num_thresholds: int = 200, curve: str = "ROC", name: str = "auc", dtype: Any = None,
+        self, num_thresholds: Thresholds = 200, curve: str = "ROC", name: str = "auc", dtype: Any = None,
         from_logits: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name, dtype)
@@ -334,7 +346,7 @@ class AUC(Metric):
         """One more batch."""
         t, y = (values.reshape(-1) for values in _matched(y_true, y_pred))
         y = 1.0 / (1.0 + np.exp(-y)) if self.from_logits else y
-        w = np.ones_like(t) if sample_weight is None else beside(plain(sample_weight), plain(y_pred)).reshape(-1)
+        w = np.ones_like(t) if sample_weight is None else beside(real(sample_weight), plain(y_pred)).reshape(-1)
         above = y[None] > self.thresholds[:, None]
         self.positives.assign_add((above * (w * (t > 0.5))).sum(1))
         self.negatives.assign_add((above * (w * (t <= 0.5))).sum(1))

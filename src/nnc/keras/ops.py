@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnc import numerics as n
+from nnc.arguments import Count, checked
+from nnc.core.values.dtype import F32, I64, AnyDType, dtype_of
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import flatten
@@ -16,16 +18,19 @@ from nnc.keras import activations, losses
 from nnc.keras.engine.keras_tensor import KerasTensor, applied
 from nnc.keras.loss_functions import as_single
 from nnc.keras.metric_states import plain
+from nnc.ops.indexing import indexing
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.keras_names import OPS
 
 
-def cast(x: Any, dtype: Any) -> Any:
+@checked
+def cast(x: Any, dtype: AnyDType) -> Any:
     """x of another element type"""
-    return as_operand(x).astype(str(getattr(dtype, "name", dtype)))
+    return as_operand(x).astype(dtype_of(dtype))
 
 
-def convert_to_tensor(x: Any, dtype: Any = None) -> Any:
+@checked
+def convert_to_tensor(x: Any, dtype: AnyDType | None = None) -> Any:
     """An eager value; what NumPy has in 64 bits as f32."""
     value = as_single(x)
     return value if dtype is None else cast(value, dtype)
@@ -38,14 +43,14 @@ def convert_to_numpy(x: Any) -> Any:
 
 def shape(x: Any) -> tuple[int | None, ...]:
     """The sizes."""
-    return tuple(x.shape)
+    return tuple(x.shape if isinstance(x, ArrayOperand | KerasTensor) else plain(x).shape)
 
 
-def one_hot(x: Any, num_classes: int, axis: int = -1, dtype: Any = None) -> Any:
+@checked
+def one_hot(x: Any, num_classes: Count, axis: int = -1, dtype: AnyDType | None = None) -> Any:
     """1 at the place of each class."""
-    places = n.arange(num_classes)
-    hot = (n.expand_dims(as_operand(x), -1) == places).astype("float32" if dtype is None else str(dtype))
-    return hot if axis in (-1, hot.ndim - 1) else n.moveaxis(hot, -1, axis)
+    hot = indexing.one_hot(as_operand(x).astype(I64), num_classes).astype(F32 if dtype is None else dtype_of(dtype))
+    return hot if axis in (-1, hot.ndim - 1) else n.moveaxis(hot, -1, int(axis))
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -77,7 +82,8 @@ def _on_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     def of(*values: Any, **options: Any) -> Any:
         if any(isinstance(leaf, KerasTensor) for leaf in flatten((values, options))[0]):
             return applied(function, *values, **options)
-        values = tuple(value.astype(np.float32) if _is_wide(value) else value for value in values)
+        with np.errstate(over="ignore"):
+            values = tuple(value.astype(np.float32) if _is_wide(value) else value for value in values)
         return function(*values, **options)
 
     return of

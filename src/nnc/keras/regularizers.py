@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from nnc import numerics as n
+from nnc.arguments import Rate, checked
 from nnc.dynamic.eager import as_operand
 from nnc.keras.named import Remembered, named
 
-Regularizer = Callable[[Any], Any]
+Regularizer: TypeAlias = Callable[[Any], Any]
 
 
 class L1L2(Remembered):
@@ -20,7 +21,7 @@ class L1L2(Remembered):
     2.5
     """
 
-    def __init__(self, l1: float | None = 0.0, l2: float | None = 0.0) -> None:
+    def __init__(self, l1: Rate | None = 0.0, l2: Rate | None = 0.0) -> None:
         self.l1, self.l2 = l1 or 0.0, l2 or 0.0
 
     def __call__(self, x: Any) -> Any:
@@ -33,18 +34,19 @@ class L1L2(Remembered):
 class L1(L1L2):
     """l1 · Σ |w|"""
 
-    def __init__(self, l1: float = 0.01) -> None:
+    def __init__(self, l1: Rate = 0.01) -> None:
         super().__init__(l1=l1)
 
 
 class L2(L1L2):
     """l2 · Σ w²"""
 
-    def __init__(self, l2: float = 0.01) -> None:
+    def __init__(self, l2: Rate = 0.01) -> None:
         super().__init__(l2=l2)
 
 
-def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
+@checked
+def l1_l2(l1: Rate = 0.01, l2: Rate = 0.01) -> L1L2:
     """Both."""
     return L1L2(l1, l2)
 
@@ -53,6 +55,7 @@ l1, l2 = L1, L2
 NAMES: dict[str, Callable[[], Regularizer]] = {"l1": L1, "l2": L2, "l1_l2": l1_l2}
 
 
+@checked
 def get(value: str | Regularizer | None) -> Regularizer | None:
     """The penalty of that name, or any function of a weight as it is."""
     return named("regularizer", value, NAMES)() if isinstance(value, str) else value

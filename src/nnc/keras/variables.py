@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nnc.arguments import Size, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, dtype_of
+from nnc.core.values.dtype import F32, AnyDType, dtype_of
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic import variable as variables
@@ -16,8 +17,13 @@ from nnc.errors import DataError
 from nnc.nn.modules.module import layer_parameter
 
 
+@checked
 def Variable(  # noqa: N802  # as Keras calls it
-    initializer: ArrayLike, shape: Any = None, dtype: Any = None, trainable: bool = True, name: str | None = None
+    initializer: ArrayLike,
+    shape: Sequence[Size] | None = None,
+    dtype: AnyDType | None = None,
+    trainable: bool = True,
+    name: str | None = None,
 ) -> variables.Variable:
     """A value that is trained, or with `trainable=False` one that is kept.
 
@@ -26,8 +32,11 @@ def Variable(  # noqa: N802  # as Keras calls it
     (2,)
     """
     values = initializer(shape) if callable(initializer) else initializer
+    if values is None:
+        raise DataError("Variable", got="None", need="real numbers", origin=caller_origin())
     given, kind = as_array(values), F32 if dtype is None else dtype_of(dtype)
     if given.dtype.kind not in "biuf":
         raise DataError("Variable", got=f"an array of {given.dtype}", need="real numbers", origin=caller_origin())
-    array = np.ascontiguousarray(given, kind.numpy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.ascontiguousarray(given, kind.numpy)
     return layer_parameter(array) if trainable else eager.tensor(array)

@@ -14,9 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from nnc.arguments import shown
+from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
-from nnc.errors import ShapeError, UsageError
+from nnc.core.values.tensor import as_array
+from nnc.errors import ArgumentError, ShapeError, UsageError
 
 # What says the same of a value that a name stands for.
 FORMS = {
@@ -51,12 +52,22 @@ class InPlaceMethods:
         this: Any = self
         return self._settled(subject, this.at[...].set(value))
 
-    def _times(self, other: Any, alpha: float) -> Any:  # noqa: ANN401  # as above
+    def _other(self, subject: str, other: Any) -> Any:  # noqa: ANN401  # as above
+        """What it is computed with: a number, or an array; ArgumentError for what is neither."""
+        this: Any = self
         if isinstance(other, list | tuple):
-            this: Any = self
-            other = this.lift(np.asarray(other, this.dtype.numpy))
-        return other if alpha == 1 else other * alpha
+            numbers = as_array(other)
+            return this.lift(numbers if numbers.dtype.kind in "OUS" else numbers.astype(this.dtype.numpy))
+        if not isinstance(other, bool | int | float | complex | np.generic) and this.lift(other) is None:
+            got = f"other={shown(other)}"
+            raise ArgumentError(subject, got=got, need="an array or a number", origin=caller_origin())
+        return other
 
+    def _times(self, subject: str, other: Any, alpha: Any) -> Any:  # noqa: ANN401  # as above
+        other = self._other(subject, other)
+        return other if alpha == 1 else other * self._other(subject, alpha)
+
+    @explained
     def add_(self, other: Any, *, alpha: float = 1) -> Self:  # noqa: ANN401  # whatever arrays are computed with
         """x + alpha · other from now on.
 
@@ -66,22 +77,23 @@ class InPlaceMethods:
         [20. 30.]
         """
         this: Any = self
-        return self._settled("add_", this + self._times(other, alpha))
+        return self._settled("add_", this + self._times("add_", other, alpha))
 
+    @explained
     def sub_(self, other: Any, *, alpha: float = 1) -> Self:  # noqa: ANN401  # as above
         """x - alpha · other from now on."""
         this: Any = self
-        return self._settled("sub_", this - self._times(other, alpha))
+        return self._settled("sub_", this - self._times("sub_", other, alpha))
 
     def mul_(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """x · other from now on."""
         this: Any = self
-        return self._settled("mul_", this * other)
+        return self._settled("mul_", this * self._other("mul_", other))
 
     def div_(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """x / other from now on."""
         this: Any = self
-        return self._settled("div_", this / other)
+        return self._settled("div_", this / self._other("div_", other))
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:  # noqa: ANN401  # as above
         """x within min..max from now on."""
@@ -91,6 +103,7 @@ class InPlaceMethods:
     def lerp_(self, end: Any, weight: Any) -> Self:  # noqa: ANN401  # as above
         """x + weight · (end - x) from now on: a moving average."""
         this: Any = self
+        end, weight = self._other("lerp_", end), self._other("lerp_", weight)
         return self._settled("lerp_", this + (end - this) * weight)
 
     def copy_(self, src: Any) -> Self:  # noqa: ANN401  # as above

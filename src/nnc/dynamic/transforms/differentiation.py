@@ -30,7 +30,7 @@ from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, vmap
-from nnc.dynamic.transforms.leaves import as_array_like, unbatched
+from nnc.dynamic.transforms.leaves import as_array_like, flatten_arrays, unbatched
 from nnc.dynamic.transforms.transformed import Function, transformation
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
@@ -127,7 +127,7 @@ def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
     with world.entered():
         leaves, structure, given = world.leaves(primals, range(len(primals)))
         result = function(*given)
-    outputs, shape = flatten(result)
+    outputs, shape = flatten_arrays("vjp", result)
 
     def pullback(cotangents: Tree) -> Tree:
         with world.entered():
@@ -141,12 +141,13 @@ def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
 @checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Tree, Tree]:
     """(function(*primals), its change when the primals move along the tangents)."""
-    world = _world("jvp", tuple(primals))
+    primals = tuple(primals)
+    world = _world("jvp", primals)
     with world.entered():
         leaves, structure, given = world.leaves(primals, range(len(primals)))
         directions = world.alike(tuple(tangents), structure, leaves)
         result = function(*given)
-        outputs, shape = flatten(result)
+        outputs, shape = flatten_arrays("jvp", result)
         changes = world.forward(outputs, leaves, directions)
         return map_leaves(world.settled, result), map_leaves(world.settled, shape.unflatten(changes))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from nnc.arguments import shown
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.traced import is_array
 from nnc.dynamic.transforms.batched import BatchedValue
-from nnc.dynamic.tree import Tree
+from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.errors import ArgumentError
 
 
 def unbatched(value: Tree) -> Tree:
@@ -19,4 +21,19 @@ def unbatched(value: Tree) -> Tree:
 
 def as_array_like(value: Tree, like: ArrayOperand) -> Tree:
     """An array, in the element type of `like` where it is none yet."""
-    return value if is_array(value) else np.asarray(value, like.dtype.numpy)
+    if is_array(value):
+        return value
+    array = as_array(value)
+    if array.dtype.kind not in "biufc":
+        raise ArgumentError("vjp and jvp", got=shown(value), need="numbers and arrays", origin=caller_origin())
+    return array.astype(like.dtype.numpy)
+
+
+def flatten_arrays(subject: str, result: Tree) -> tuple[list[Tree], Structure]:
+    """What a function gives, and its containers; ArgumentError where something in it is no array."""
+    outputs, structure = flatten(result)
+    for output in outputs:
+        if not is_array(output):
+            got = f"a function that gives {shown(output)}"
+            raise ArgumentError(subject, got=got, need="arrays that come of its arguments", origin=caller_origin())
+    return outputs, structure

@@ -7,7 +7,8 @@ those of use unless `training=True` is said or `fit` runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -18,9 +19,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc import numerics as n
-from nnc.arguments import Size, check_made, shown
+from nnc.arguments import Size, check_made, checked, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import F32, AnyDType, dtype_of
+from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.state import current
@@ -28,8 +30,8 @@ from nnc.dynamic.tree import flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.keras import initializers, regularizers
-from nnc.keras.engine.feeding import is_numbers
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
+from nnc.keras.engine.layer_inputs import batch_shape, check_shapes, inputs_of
 from nnc.keras.engine.room import take_room
 from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
 from nnc.keras.named import Constructor, Made, fresh_name, refused, snake_case
@@ -127,7 +129,7 @@ class Layer(Module):
         if dtype is not None and str(getattr(dtype, "name", dtype)) not in ("float32", "f32"):
             raise refused(type(self).__name__, "dtype", dtype, "nnc.nn.Model(model, shape, precision=nnc.bf16)")
         self.name = name or fresh_name(snake_case(type(self).__name__))
-        shape = input_shape if batch_input_shape is None else batch_input_shape[1:]
+        shape = input_shape if batch_input_shape is None else tuple(batch_input_shape)[1:]
         if input_dim is not None:
             shape = (input_dim,)
         self.given_shape: tuple[int | None, ...] | None = None if shape is None else tuple(shape)
@@ -162,11 +164,12 @@ class Layer(Module):
     def built(self, value: bool) -> None:
         object.__setattr__(self, "_built", value)
 
+    @checked
     def add_weight(
         self,
-        shape: Sequence[int] = (),
+        shape: Sequence[Size | None] | Size = (),
         initializer: Any = None,
-        dtype: Any = None,
+        dtype: AnyDType | None = None,
         trainable: bool = True,
         regularizer: Any = None,
         constraint: Any = None,
@@ -180,15 +183,22 @@ class Layer(Module):
         """
         if constraint is not None:
             raise ArgumentError("add_weight", got="a constraint", need="none", fix=CLIPPED, origin=caller_origin())
-        if isinstance(shape, int):
-            shape = (shape,)
-        if any(size is None for size in shape):
+        given: Any = shape if hasattr(shape, "__len__") else (shape,)
+        if any(size is None for size in given):
             fix = "say that size in Input(shape=…)"
-            raise ShapeError("add_weight", got=f"{tuple(shape)}", need="known sizes", fix=fix, origin=caller_origin())
-        take_room(tuple(shape))
+            raise ShapeError("add_weight", got=f"{tuple(given)}", need="known sizes", fix=fix, origin=caller_origin())
+        sizes = check_shape(given)
+        take_room(sizes)
         draw = initializers.get("glorot_uniform" if initializer is None else initializer)
         assert draw is not None
-        values = np.asarray(as_array(draw(tuple(shape))), np.float32 if dtype is None else str(dtype)).reshape(shape)
+        drawn = as_array(draw(sizes))
+        if drawn.dtype.kind not in "biuf" or drawn.size not in (1, math.prod(sizes)):
+            got = f"an initializer that gives {drawn.dtype}{list(drawn.shape)}"
+            raise ShapeError("add_weight", got=got, need=f"real numbers {sizes}", origin=caller_origin())
+        kind = F32 if dtype is None else dtype_of(dtype)
+        values = np.broadcast_to(drawn, sizes) if drawn.size == 1 else drawn.reshape(sizes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.asarray(values, kind.numpy)
         name = name or f"weight{len(self.own.variables) + len(self.own.statistics)}"
         if trainable:
             weight = self.own.variables[name] = layer_parameter(np.ascontiguousarray(values))
@@ -265,6 +275,7 @@ class Layer(Module):
         """Copies of all tensors."""
         return [weight.tensor.copied() for weight in self.weights]
 
+    @checked
     def set_weights(self, weights: Sequence[ArrayLike]) -> None:
         """Give all tensors these values, in the order of `get_weights`."""
         own, values = self.weights, [as_array(value) for value in weights]
@@ -330,6 +341,11 @@ class Layer(Module):
         return map_leaves(lambda tensor: tensor.shape, self.output)
 
     @property
+    def _is_ours(self) -> bool:
+        """Whether it is a layer of this package, which takes arrays alone."""
+        return type(self).__module__.startswith("nnc.keras")
+
+    @property
     def takes_mask(self) -> bool:
         """Whether `call` is told which steps are real."""
         return "mask" in self._takes
@@ -341,12 +357,10 @@ class Layer(Module):
         if "name" not in vars(self):
             fix = "super().__init__() at the head of its __init__"
             raise UsageError(type(self).__name__, got="a layer that is not made", need="that of Layer", fix=fix)
-        values = tuple([n.asarray(value) if is_numbers(value) else value for value in values])
+        values = inputs_of(type(self).__name__, values, self._is_ours and not options)
         leaves, _ = flatten((values, options))
-        if any(isinstance(leaf, str) for leaf in leaves):
-            raise ArgumentError(type(self).__name__, got="a text", need="arrays", origin=caller_origin())
-        if self.dimensions and values and len(_batch_shape(values[0])) != self.dimensions:
-            got, need = f"{_batch_shape(values[0])}", f"{self.dimensions} dimensions [batch, …, channels]"
+        if self.dimensions and values and len(batch_shape(values[0])) != self.dimensions:
+            got, need = f"{batch_shape(values[0])}", f"{self.dimensions} dimensions [batch, …, channels]"
             raise ShapeError(type(self).__name__, got=got, need=need, origin=caller_origin())
         if any(isinstance(leaf, KerasTensor) for leaf in leaves):
             self.ensure_built(values)
@@ -375,7 +389,7 @@ class Layer(Module):
         """The weights, for inputs like these."""
         if not self.built:
             given = values[0] if values else None
-            self.build(map_leaves(_batch_shape, given))
+            self.build(map_leaves(batch_shape, given))
 
     def _run_call(self, *inputs: Any, **options: Any) -> Any:
         """`call`, which is told of training where it asks."""
@@ -389,7 +403,7 @@ class Layer(Module):
             options.setdefault("training", self.training if training is None else training)
         outputs = self._call(*inputs, **options)
         if self.activity_regularizer is not None:
-            self.add_loss(self.activity_regularizer(outputs) / outputs.shape[0])
+            self.add_loss(eager.as_operand(self.activity_regularizer(outputs)) / outputs.shape[0])
         if carried is not None:
             carried.behind = [mask_of(leaf) for leaf in flatten(outputs)[0]]
         return outputs
@@ -404,7 +418,8 @@ class Layer(Module):
         return {"name": self.name, **dict(zip(names, made.args, strict=False)), **made.options}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
+    @checked
+    def from_config(cls, config: Mapping[str, Any]) -> Any:
         """A layer of these options."""
         return cls(**config)
 
@@ -419,6 +434,7 @@ def _build_of_shape(make: Callable[..., Any]) -> Callable[..., Any]:
     def build(self: Layer, *given: Any) -> Any:
         if len(given) != 1:
             return MultiLayer.build(self, *given)
+        check_shapes(given[0], self._is_ours)
         self.built = True
         return make(self, *given)
 
@@ -431,9 +447,3 @@ def _make_weights(layer: Layer, input_shape: Any) -> None:
 
 # Set behind the class, which checks and wraps what it finds there.
 Layer.build = _build_of_shape(_make_weights)
-
-
-def _batch_shape(value: Any) -> tuple[int | None, ...]:
-    """The shape, whose first size is that of a batch."""
-    shape = tuple(getattr(value, "shape", None) or np.shape(value))
-    return (None, *shape[1:])

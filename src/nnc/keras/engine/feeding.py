@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.tree import flatten, map_leaves
@@ -22,10 +23,8 @@ Batch = tuple[Any, Any, Any]
 def array(value: Any) -> NDArray[Any]:
     """An array that models take: 64-bit floats are f32."""
     values = plain(value)
-    if values.dtype == object or values.dtype.kind in "USOM":
-        fix = "numbers: np.asarray(x, np.float32), or words by a dictionary"
-        raise DataError("fit", got=f"an array of {values.dtype}", need="numbers", fix=fix, origin=caller_origin())
-    return values.astype(np.float32) if values.dtype == np.float64 else values
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def is_numbers(value: Any) -> bool:
@@ -119,7 +118,18 @@ def _batch(row: Any) -> Batch:
         got, need = f"a batch of {len(parts)}", "(x,), (x, y) or (x, y, sample_weight)"
         raise DataError("fit", got=got, need=need, origin=caller_origin())
     x, y, weights = (*parts, None, None)[:3]
-    return _arrays(x), _arrays(y), _arrays(weights)
+    inputs = _arrays(x)
+    if any(leaf is None or not leaf.ndim for leaf in flatten(inputs)[0]):
+        raise DataError("fit", got="a batch of numbers", need="arrays [examples, …]", origin=caller_origin())
+    return inputs, _arrays(y), _arrays(weights)
+
+
+def parts_of(data: Any) -> Batch:
+    """(x, y, weights) of (x, y) or (x, y, weights)."""
+    if not isinstance(data, tuple | list) or not 2 <= len(data) <= 3:
+        got = f"{len(data)} parts" if isinstance(data, tuple | list) else shown(data)
+        raise DataError("fit", got=got, need="(x, y) or (x, y, sample_weight)", origin=caller_origin())
+    return (*data, None)[:3]
 
 
 def _arrays(value: Any) -> Any:
@@ -137,7 +147,7 @@ def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: boo
         return Arrays(np.asarray(x), y, weights, batch_size or 32, shuffle)
     if y is not None:
         raise ArgumentError("fit", got="y beside batches", need="batches (x, y) alone", origin=caller_origin())
-    if not hasattr(x, "__iter__") and not hasattr(x, "__getitem__"):
+    if isinstance(x, Mapping) or (not hasattr(x, "__iter__") and not hasattr(x, "__getitem__")):
         got, need = f"x={type(x).__name__}", "arrays, or an iterable of batches"
         raise ArgumentError("fit", got=got, need=need, origin=caller_origin())
     return Batches(x)

@@ -21,7 +21,7 @@ from nnc.keras import metrics, optimizers
 from nnc.keras.engine.base_layer import Layer, collected_losses
 from nnc.keras.engine.callback_list import CallbackList, History, Progress
 from nnc.keras.engine.compiled_losses import Chosen, Means, OutputLosses, OutputMetrics, as_numbers
-from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, source_of
+from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, parts_of, source_of
 from nnc.keras.masks import mask_of, set_masks
 from nnc.keras.metric_states import plain
 from nnc.symbolic import MemoryStatement
@@ -164,7 +164,7 @@ class Fitted(Layer):
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One update by (x, y, weights); the figures so far. A subclass may say another one."""
-        x, y, weights = (*data, None)[:3]
+        x, y, weights = parts_of(data)
         self._prepare(x)
         loss, parts, y_pred, masks = self._update(weights is not None)(x, y, *([] if weights is None else [weights]))
         set_masks(y_pred, masks)
@@ -228,7 +228,7 @@ class Fitted(Layer):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """The figures so far, of (x, y, weights) too."""
-        x, y, weights = (*data, None)[:3]
+        x, y, weights = parts_of(data)
         y_pred = self.predict_step(x)
         self._parts(flatten(y_pred)[0])
         with no_grad():

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any
 
+from nnc.arguments import Count, Size, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, DType, dtype_of
+from nnc.core.values.dtype import F32, AnyDType, DType, dtype_of
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.traced import FunctionTrace
 from nnc.dynamic.tree import flatten, map_leaves
@@ -54,16 +55,17 @@ class KerasTensor:
     # Python would ask for one more element for ever.
     __iter__ = None
 
+    @checked
     def __init__(
         self,
-        shape: Sequence[int | None],
-        dtype: Any = "float32",
+        shape: Sequence[Size | None],
+        dtype: AnyDType | None = "float32",
         name: str = "",
         node: Node | None = None,
         index: int = 0,
     ) -> None:
-        self.shape: Sizes = tuple(shape)
-        self.dtype: DType = F32 if dtype is None else dtype if isinstance(dtype, DType) else dtype_of(dtype)
+        self.shape: Sizes = tuple(None if size is None else int(size) for size in shape)
+        self.dtype: DType = F32 if dtype is None else dtype_of(dtype)
         self.name, self.node, self.index = name, node, index
 
     @property
@@ -123,12 +125,13 @@ class KerasTensor:
         return applied(operator.getitem, self, place)
 
 
+@checked
 def Input(  # noqa: N802  # as Keras calls it
-    shape: Sequence[int | None] | None = None,
-    batch_size: int | None = None,
-    dtype: Any = None,
+    shape: Sequence[Count | None] | Count | None = None,
+    batch_size: Count | None = None,
+    dtype: AnyDType | None = None,
     sparse: bool = False,
-    batch_shape: Sequence[int | None] | None = None,
+    batch_shape: Sequence[Count | None] | None = None,
     name: str | None = None,
     tensor: Any = None,
     **others: Any,
@@ -139,13 +142,11 @@ def Input(  # noqa: N802  # as Keras calls it
         raise ArgumentError("Input", got=got, need="shape, batch_size, dtype, name", origin=caller_origin())
     if shape is None and batch_shape is None:
         raise ArgumentError("Input", got="no shape", need="that of an example", fix="keras.Input(shape=(28, 28))")
-    if shape is not None and not isinstance(shape, tuple | list):
+    example: Any = () if shape is None else shape
+    if not hasattr(example, "__len__"):
         fix = f"keras.Input(shape=({shape},))"
         raise ArgumentError("Input", got=f"shape={shape!r}", need="a tuple", fix=fix, origin=caller_origin())
-    sizes = tuple(batch_shape) if batch_shape is not None else (batch_size, *(shape or ()))
-    for size in sizes:
-        if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
-            raise ArgumentError("Input", got=f"a size of {size!r}", need="1 or more, or None", origin=caller_origin())
+    sizes = tuple(batch_shape) if batch_shape is not None else (batch_size, *example)
     return KerasTensor(sizes, dtype, name or "")
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from nnc.arguments import shown
+from nnc.arguments import checked, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import DType
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.traced import FunctionTrace
 from nnc.dynamic.tree import flatten, map_leaves
-from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
+from nnc.errors import ArgumentError, ArityError, IndexRangeError, ShapeError, UsageError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.fitting import Fitted
 from nnc.keras.engine.keras_tensor import STAND_INS, Input, KerasTensor, Node
@@ -133,7 +133,7 @@ class Model(Fitted):
             named = {tensor.name: tensor for tensor in self.inputs}
             missing = [name for name in named if name not in inputs]
             if missing:
-                raise ArgumentError(self.name, got=f"inputs {', '.join(inputs)}", need=f"{', '.join(named)}")
+                raise ArgumentError(self.name, got=f"inputs {', '.join(map(str, inputs))}", need=f"{', '.join(named)}")
             return [inputs[name] for name in named]
         given: list[Any] = flatten(inputs)[0]
         if isinstance(inputs, dict):
@@ -176,10 +176,13 @@ class Model(Fitted):
             return super().named_children()
         return list(local_names(self._layers).items())
 
+    @checked
     def get_layer(self, name: str | None = None, index: int | None = None) -> Any:
         """The layer of a name, or at a place."""
         layers = self.layers
         if index is not None:
+            if not -len(layers) <= index < len(layers):
+                raise IndexRangeError("get_layer", got=f"index={index}", need=f"one of {len(layers)} layers")
             return layers[index]
         chosen = [layer for layer in layers if layer.name == name]
         if not chosen:
@@ -189,6 +192,7 @@ class Model(Fitted):
 
     # ---- files
 
+    @checked
     def save(self, filepath: Path | str, overwrite: bool = True) -> None:
         """Write what the model is made of, its tensors and the optimizer's, as safetensors, whatever the name ends in.
 
@@ -199,10 +203,12 @@ class Model(Fitted):
             raise UsageError("save", got=got, need=need, origin=caller_origin())
         write_model(self, filepath)
 
+    @checked
     def save_weights(self, filepath: Path | str, overwrite: bool = True) -> None:
         """Write the tensors by their paths, as safetensors."""
         save_tensors(filepath, {name: weight.tensor for name, weight in self.named_tensors().items()})
 
+    @checked
     def load_weights(  # type: ignore[override]  # of tensors by their paths
         self, filepath: Path | str, skip_mismatch: bool = False
     ) -> Any:
@@ -220,7 +226,10 @@ class Model(Fitted):
         with trace.active():
             self(*map_leaves(lambda spec: trace.input(spec, "input"), given))
 
-    def summary(self, line_length: int | None = None, print_fn: Any = None, **unused: Any) -> None:
+    @checked
+    def summary(
+        self, line_length: int | None = None, print_fn: Callable[[str], object] | None = None, **unused: Any
+    ) -> None:
         """Print a table of the layers, the shapes they give, and how many parameters they have."""
         print_table(self, print_fn or print)
 
@@ -259,7 +268,7 @@ class Sequential(Model):
         self._layers = []
         if layers is not None and not isinstance(layers, Iterable):
             raise ArgumentError("Sequential", got=shown(layers), need="a list of layers", origin=caller_origin())
-        for layer in layers or ():
+        for layer in () if layers is None else layers:
             self._take(layer)
         self._recompose()
 

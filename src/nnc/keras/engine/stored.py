@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from nnc.arguments import checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.serialize import load_tensors
@@ -40,6 +41,7 @@ DAMAGES = (KeyError, IndexError, TypeError, ValueError, AttributeError, ImportEr
 _REGISTERED: dict[str, Any] = {}
 
 
+@checked
 def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable[[C], C]:
     """A decorator: files may name this class or function."""
 
@@ -158,6 +160,7 @@ class Reader:
         return Model(self.value(given["input"], tensors), self.value(given["output"], tensors), name=name)
 
 
+@checked
 def load_model(
     filepath: Path | str, custom_objects: Mapping[str, Any] | None = None, compile: bool = True, safe_mode: bool = True
 ) -> Any:
@@ -208,6 +211,7 @@ def _model_of(facts: Any, given: Mapping[str, Tensor], own: Mapping[str, Any], c
     return model
 
 
+@checked
 def clone_model(model: Model) -> Any:
     """A model of the same layers, with weights of its own that begin anew."""
     writer = Writer()

@@ -29,7 +29,8 @@ Padding: TypeAlias = Literal["valid", "same", "causal", "VALID", "SAME"]
 
 def per_axis(subject: str, name: str, value: Sizes, rank: int) -> tuple[int, ...]:
     """One size for each of `rank` axes."""
-    sizes = tuple(value) if isinstance(value, tuple | list) else (int(value),) * rank
+    given: Any = value
+    sizes = tuple(map(int, given)) if hasattr(given, "__len__") else (int(given),) * rank
     if len(sizes) != rank:
         raise ArgumentError(subject, got=f"{name}={value!r}", need=f"a number, or {rank} of them")
     return sizes

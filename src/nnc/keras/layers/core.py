@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nnc import numerics as n
-from nnc.arguments import Count, Share, checked
+from nnc.arguments import Count, Share, checked, shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.transforms.randomness import dropout, normal
@@ -27,7 +28,9 @@ __all__ = [
 
 
 def as_float(x: ArrayOperand) -> ArrayOperand:
-    """Integers and truth values as f32."""
+    """Integers and truth values as f32; ArgumentError for several arrays where one is needed."""
+    if not isinstance(x, ArrayOperand):
+        raise ArgumentError("layer", got=shown(x), need="one array", origin=caller_origin())
     return x if x.dtype.is_continuous else x.astype(F32)
 
 
@@ -128,7 +131,7 @@ class PReLU(Layer):
         self, alpha_initializer: Any = "zeros", shared_axes: Sequence[int] | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
-        self.start, self.shared_axes = alpha_initializer, tuple(shared_axes or ())
+        self.start, self.shared_axes = alpha_initializer, () if shared_axes is None else tuple(shared_axes)
 
     def make_weights(self, input_shape: Any) -> None:
         shape = [1 if axis in self.shared_axes else size for axis, size in enumerate(input_shape)][1:]
@@ -341,7 +344,8 @@ class Lambda(Layer):
     """Any function of operands as a layer without weights."""
 
     def __init__(
-        self, function: Callable[..., Any], output_shape: Any = None, mask: Any = None, arguments: Any = None,
+        self, function: Callable[..., Any], output_shape: Any = None, mask: Any = None,
+        arguments: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(**options)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from inspect import signature
 from typing import Any
 
 from nnc import numerics as n
 from nnc.arguments import Count, Share, checked
+from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.randomness import dropout
-from nnc.errors import ArityError
+from nnc.errors import ArgumentError, ArityError
 from nnc.keras import initializers
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.layers.core import as_float
@@ -35,7 +37,7 @@ class _Merge(Layer):
         if not isinstance(inputs, list | tuple) or not inputs:
             kind = type(self).__name__
             raise ArityError(kind, got="one operand", need="a list", fix=f"{kind}()([a, b])")
-        return self._merged(list(inputs))
+        return self._merged([as_operand(value) for value in inputs])
 
     def _merged(self, inputs: list[Any]) -> Any:
         raise NotImplementedError
@@ -122,13 +124,17 @@ class Dot(_Merge):
 
     def __init__(self, axes: int | Sequence[int], normalize: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self.axes, self.normalize = axes, normalize
+        given: Any = axes
+        pair = tuple(given) if hasattr(given, "__len__") else (given, given)
+        if len(pair) != 2:
+            raise ArgumentError("Dot", got=f"axes={axes!r}", need="an axis, or one of each operand")
+        self.axes, self.normalize = (int(pair[0]), int(pair[1])), normalize
 
     def _merged(self, inputs: list[Any]) -> Any:
         if len(inputs) != 2:
             raise ArityError("Dot", got=f"{len(inputs)} operands", need="two")
         a, b = inputs
-        left, right = (self.axes, self.axes) if isinstance(self.axes, int) else self.axes
+        left, right = self.axes
         a, b = n.moveaxis(a, left, -1), n.moveaxis(b, right, 1)
         if self.normalize:
             a = a * n.rsqrt(n.maximum(n.sum(a * a, axis=-1, keepdims=True), 1e-12))
@@ -140,12 +146,16 @@ class Dot(_Merge):
         return y if a.ndim > 2 else n.squeeze(y, axis=1)
 
 
-def _as_function(layer: Callable[..., Layer]) -> Callable[..., Any]:
+def _as_function(layer: type[Any]) -> Callable[..., Any]:
     def merge(inputs: Sequence[Any], *args: Any, **options: Any) -> Any:
         return layer(*args, **options)(list(inputs))
 
+    merge.__name__ = merge.__qualname__ = layer.__name__.lower()
     merge.__doc__ = f"`{layer.__name__}(…)(inputs)`"
-    return merge
+    door: Any = checked(merge)
+    own, made = signature(merge), signature(layer)
+    door.__signature__ = own.replace(parameters=[own.parameters["inputs"], *made.parameters.values()])
+    return door  # type: ignore[no-any-return]  # a function
 
 
 add, subtract, multiply, average = map(_as_function, (Add, Subtract, Multiply, Average))

@@ -90,7 +90,7 @@ class LayerNormalization(Layer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.axes = (axis,) if isinstance(axis, int) else tuple(axis)
+        self.axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
         self.epsilon, self.center, self.scale = epsilon, center, scale
         self.starts = gamma_initializer, beta_initializer
 

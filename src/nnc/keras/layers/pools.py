@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from nnc import numerics as n
@@ -20,7 +20,7 @@ __all__ = [
     "MaxPooling3D", "UpSampling1D", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
 ]  # fmt: skip
 
-Border: TypeAlias = Size | tuple[Size | tuple[Size, Size], ...] | list[Any]
+Border: TypeAlias = Size | Sequence[Size | Sequence[Size]]
 
 
 class _Pooling(Layer):
@@ -157,14 +157,13 @@ class GlobalMaxPooling2D(GlobalMaxPooling1D):
 
 def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], ...]:
     """(before, behind) of each axis: of one number for all, of one for each, or of pairs."""
-    if isinstance(given, int):
-        return ((given, given),) * rank
-    parts = tuple(given)
-    if rank == 1 and len(parts) == 2 and all(isinstance(part, int) for part in parts):
+    parts: Any = given if hasattr(given, "__len__") else (given,) * rank
+    if rank == 1 and len(parts) == 2 and not any(hasattr(part, "__len__") for part in parts):
         parts = (parts,)
-    if len(parts) != rank:
+    pairs = [tuple(part) if hasattr(part, "__len__") else (part, part) for part in parts]
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise ArgumentError(subject, got=f"{given!r}", need=f"a number, or {rank} numbers or pairs")
-    return tuple((part, part) if isinstance(part, int) else (part[0], part[1]) for part in parts)
+    return tuple((int(before), int(behind)) for before, behind in pairs)
 
 
 class _ZeroPadding(Layer):

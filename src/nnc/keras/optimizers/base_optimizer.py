@@ -6,13 +6,14 @@ updates and the state are inputs and results. Formulas are Keras', with its plac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import Finite, Positive, Rate
+from nnc.arguments import Positive, Rate, checked, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic import eager
@@ -28,7 +29,7 @@ from nnc.nn.optimization.in_place import begin_state, follow_gradients
 from nnc.nn.optimization.optimizer_base import Optimizer as Rule
 from nnc.nn.state.layer_state import LayerState
 
-LearningRate: TypeAlias = Finite | LearningRateSchedule | Any
+LearningRate: TypeAlias = Rate | LearningRateSchedule | Callable[[], Any] | ArrayOperand | NDArray[Any]
 Gradient: TypeAlias = ArrayOperand | ArrayLike
 
 
@@ -95,9 +96,13 @@ class Optimizer(Remembered):
             self._schedule, self.rule = rate, self.rule.at_rate(rate)
             return
         number = rate() if callable(rate) else rate
-        value = float(number)
-        if not np.isfinite(value) or value < 0:
-            raise ArgumentError(type(self).__name__, got=f"learning_rate={value}", need="a finite number ≥ 0")
+        try:
+            value = float(number)
+        except (TypeError, ValueError, OverflowError):
+            value = math.nan
+        if not 0 <= value < math.inf:
+            got, need = f"learning_rate={shown(number)}", "a finite number ≥ 0, or a schedule"
+            raise ArgumentError(type(self).__name__, got=got, need=need, origin=caller_origin())
         self._schedule = None
         self._rate.become(eager.tensor(np.float64(value)))
 
@@ -119,6 +124,7 @@ class Optimizer(Remembered):
 
     # ---- updates
 
+    @checked
     def build(self, variables: Iterable[Variable]) -> None:
         """State for these weights; those that are known keep theirs."""
         begin_state(self.rule, self._trained, self._trained.places(variables))
@@ -128,9 +134,16 @@ class Optimizer(Remembered):
         """The rate, the count of updates, and the state of each weight."""
         return [self._rate, *self._trained.own.optimizer_state.values()]
 
+    @checked
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Gradient | None, Variable]], **unused: object) -> None:
         """One update by pairs (gradient, weight); those whose gradient is None stay."""
-        pairs = [(g, w) for g, w in grads_and_vars if g is not None]
+        given: list[tuple[Any, ...]] = [
+            tuple(pair) if isinstance(pair, tuple | list) else () for pair in grads_and_vars
+        ]
+        if any(len(pair) != 2 or not isinstance(pair[1], Variable) for pair in given):
+            fix = "zip(gradients, model.trainable_variables)"
+            raise ArgumentError("apply_gradients", got="what is no pair", need="(gradient, weight) each", fix=fix)
+        pairs = [(g, w) for g, w in given if g is not None]
         if not pairs:
             fix = "tape.gradient(loss, model.trainable_variables), of a loss that depends on them"
             raise ArityError(
@@ -138,9 +151,10 @@ class Optimizer(Remembered):
             )
         self.apply([g for g, _ in pairs], [w for _, w in pairs])
 
+    @checked
     def apply(self, grads: Sequence[Gradient], trainable_variables: Sequence[Variable] | None = None) -> None:
         """One update of weights by their gradients."""
-        weights = trainable_variables or [*self._trained.own.variables.values()]
+        weights = trainable_variables if trainable_variables is not None else [*self._trained.own.variables.values()]
         if len(grads) != len(weights):
             got, need = f"{len(grads)} gradients, {len(weights)} weights", "one for each"
             raise ArityError("apply", got=got, need=need, origin=caller_origin())

@@ -133,8 +133,9 @@ class WeightedRandomSampler:
         if given.dtype.kind not in "fiub":
             raise DataError("WeightedRandomSampler", got=f"weights of {given.dtype}", need="real numbers")
         values = np.asarray(given, np.float64).reshape(-1)
-        if not values.size or not (values >= 0).all() or not values.sum() > 0:
-            raise DataError("WeightedRandomSampler", got="these weights", need="numbers ≥ 0 that are not all 0")
+        if not values.size or not (values >= 0).all() or not 0 < values.sum() < np.inf:
+            need = "finite numbers ≥ 0 that are not all 0"
+            raise DataError("WeightedRandomSampler", got="these weights", need=need)
         if not replacement and num_samples > np.count_nonzero(values):
             got, need = f"num_samples={num_samples}", f"at most {np.count_nonzero(values)} without replacement"
             raise DataError("WeightedRandomSampler", got=got, need=need)

@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 
 from numpy.typing import ArrayLike
 
+from nnc.arguments import checked
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -149,6 +150,7 @@ class Module(MultiLayer):
                 layers.update(_layers(name, value))
         return list(layers.items())
 
+    @checked
     def register_buffer(self, name: str, tensor: ArrayLike | Tensor | Variable | None, persistent: bool = True) -> None:
         """An attribute that is not trained; `forward` may assign to it. None is an attribute without a value.
 
@@ -161,6 +163,7 @@ class Module(MultiLayer):
         self.own.statistics[name] = eager.tensor(tensor.tensor if isinstance(tensor, Variable) else tensor)
         (self.own.transient.discard if persistent else self.own.transient.add)(name)
 
+    @checked
     def register_parameter(self, name: str, param: Variable | None) -> None:
         """`self.name = param`, a parameter or None"""
         setattr(self, name, param)
