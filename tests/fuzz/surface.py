@@ -418,7 +418,9 @@ def targets() -> list[Target]:
     found.append(Target("operand [index]", _indexed, ()))
     for name in CALLED:
         receiver = RECEIVERS[name]
-        found.append(Target(f"{name}(…)", receiver, _parameters(type(receiver(World(0))).__call__)[1:]))
+        parameters = _parameters(type(receiver(World(0))).__call__)[1:]
+        # Of as many values as are given it takes one.
+        found.append(Target(f"{name}(…)", receiver, tuple(map(_single, parameters))))
     rows = [target for target in found if target.name not in INTERNAL and all(map(_drawable, target.parameters))]
     rows.extend(
         Target(f"{way.__name__} of {name}", _copied(way, receiver), ())
@@ -463,6 +465,11 @@ def _methods(name: str, receiver: Draw) -> list[Target]:
     ]
 
 
+def _single(parameter: inspect.Parameter) -> inspect.Parameter:
+    is_several = parameter.kind is parameter.VAR_POSITIONAL
+    return parameter.replace(kind=parameter.POSITIONAL_ONLY) if is_several else parameter
+
+
 def _constant(value: Callable[..., object]) -> Callee:
     return lambda world: value
 
@@ -474,7 +481,11 @@ def _bound(receiver: Draw, method: str) -> Callee:
 def _parameters(value: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     """The parameters, without those that need not be given and cannot be drawn."""
     found = inspect.signature(value).parameters.values()
-    named = [row for row in found if row.kind is not row.VAR_KEYWORD and row.name not in ENDLESS]
+    named = [
+        row
+        for row in found
+        if row.kind is not row.VAR_KEYWORD and (row.name not in ENDLESS or row.default is row.empty)
+    ]
     return tuple(parameter for parameter in named if parameter.default is parameter.empty or _drawable(parameter))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from nnc import keras
-from nnc.errors import ArgumentError
+from nnc.errors import ArgumentError, FormatError, NncError
 
 WRONG = np.ones(2)
 
@@ -49,3 +50,28 @@ def test_constructors_of_users_take_what_they_say() -> None:
     assert Own(units=2.5).units == 2.5  # type: ignore[arg-type]  # what the hint says is the user's business
     with pytest.raises(ArgumentError, match=r"unknown="):
         Own(unknown=1)
+
+
+def test_logs_that_cannot_be_written_are_told_of(tmp_path: Path) -> None:
+    """Python's OSError came out of a full disk."""
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    (tmp_path / "file").write_text("x")
+    for callback in (keras.callbacks.CSVLogger("/dev/full"), keras.callbacks.TensorBoard(tmp_path / "file")):
+        with pytest.raises(FormatError):
+            model.fit(np.ones((2, 2)), np.ones((2, 1)), verbose=0, callbacks=[callback])
+
+
+@pytest.mark.parametrize("given", ["text", [[1.0], [1.0, 2.0]], object()])
+def test_losses_of_what_is_no_array_are_told_of(given: Any) -> None:
+    with pytest.raises(NncError):
+        keras.losses.MeanSquaredError()(given, given)
+
+
+@pytest.mark.parametrize("given", [None, "text", [], {"a": [1.0]}, object()])
+def test_what_is_no_array_is_told_of(given: Any) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    for call in (model, model.layers[0], model.predict, lambda x: model.fit(x, np.ones((2, 1)), verbose=0)):
+        with pytest.raises(NncError):
+            call(given)

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable
 from inspect import signature
+from io import StringIO
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nnc.errors import ArgumentError
 from nnc.keras.engine.callback_list import Callback as Callback
 from nnc.keras.engine.callback_list import CallbackList as CallbackList
 from nnc.keras.engine.callback_list import History as History
+from nnc.nn.callbacks import callbacks as log_files
 from nnc.nn.callbacks.event_files import event, record
 
 Mode = Literal["auto", "min", "max"]
@@ -225,39 +227,30 @@ class LearningRateScheduler(Callback):
 
 @checked
 class CSVLogger(Callback):
-    """A row of figures for each epoch, in a file of values with commas."""
+    """A row of figures for each epoch, in a file of values with commas; FormatError where it cannot be written."""
 
     def __init__(self, filename: str | Path, separator: str = ",", append: bool = False) -> None:
         super().__init__()
+        if len(separator) != 1 or separator in '\r\n"':
+            raise ArgumentError("CSVLogger", got=f"separator={separator!r}", need="one character, no quote or line end")
         self.filename, self.separator, self.append = Path(filename), separator, append
-        self._file: TextIO | None = None
         self._names: list[str] = []
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Open the file."""
-        self._names = []
-        goes_on = self.append and self.filename.exists() and self.filename.stat().st_size > 0
-        if goes_on:
-            with self.filename.open(newline="", encoding="utf-8") as file:
-                self._names = next(csv.reader(file, delimiter=self.separator))
-        self._file = self.filename.open("a" if self.append else "w", newline="", encoding="utf-8")
+        """Make the file, or read the columns of one that goes on."""
+        log_files.check_writable(self.filename, empty=not self.append)
+        self._names = log_files.head_of(self.filename, self.separator)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Write a row."""
-        assert self._file is not None
-        writer = csv.writer(self._file, delimiter=self.separator)
         figures = {"epoch": epoch, **(logs or {})}
+        lines = StringIO(newline="")
+        writer = csv.writer(lines, delimiter=self.separator)
         if not self._names:
             self._names = list(figures)
             writer.writerow(self._names)
         writer.writerow([figures.get(name, "NA") for name in self._names])
-        self._file.flush()
-
-    def on_train_end(self, logs: Any = None) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        log_files.append(self.filename, lines.getvalue().encode())
 
 
 @checked
@@ -284,12 +277,11 @@ class TensorBoard(Callback):
             if not known:
                 continue
             if part not in self._files:
-                folder = self.log_dir / part
-                folder.mkdir(parents=True, exist_ok=True)
-                self._files[part] = folder / f"events.out.tfevents.{time.time_ns()}"
-                self._files[part].write_bytes(record(event(now, 0, None)))
-            with self._files[part].open("ab") as file:
-                file.write(record(event(now, epoch, {f"epoch_{name}": value for name, value in known.items()})))
+                self._files[part] = self.log_dir / part / f"events.out.tfevents.{time.time_ns()}"
+                log_files.check_writable(self._files[part])
+                log_files.append(self._files[part], record(event(now, 0, None)))
+            figures = {f"epoch_{name}": value for name, value in known.items()}
+            log_files.append(self._files[part], record(event(now, epoch, figures)))
 
 
 class TerminateOnNaN(Callback):

@@ -365,3 +365,12 @@ def test_an_element_type_that_the_format_lacks_is_refused(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match=r"wide: c128\[2\]; need an element type of safetensors"):
         save_tensors(tmp_path / "some.safetensors", {"wide": Tensor.from_numpy(np.ones(2, np.complex128))})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"), [(b"PK\3\4", "ZIP"), (b"\x80\4}q", "pickle"), (b"\x93NUMPY", "array of NumPy")]
+)
+def test_files_of_other_kinds_are_named(tmp_path: Path, first: bytes, kind: str) -> None:
+    (tmp_path / "other").write_bytes(first.ljust(64, b"x"))
+    with pytest.raises(FormatError, match=f"got an? {kind}.*; need a safetensors file"):
+        load_tensors(tmp_path / "other")

@@ -25,6 +25,12 @@ FIRST_BYTES = (
     (b"PAR1", "a Parquet file"),
     (b"ARROW1", "an Arrow file"),
     (b"PK\3\4", "a ZIP archive"),
+    (b"GGUF", "a GGUF file"),
+    (b"\x80\2", "a pickle"),
+    (b"\x80\3", "a pickle"),
+    (b"\x80\4", "a pickle"),
+    (b"\x80\5", "a pickle"),
+    (b"\x89HDF", "an HDF5 file"),
     (b"\x1f\x8b", "a gzip file"),
     (b"\x93NUMPY", "an array of NumPy"),
     (b"\x89PNG", "a PNG image"),
@@ -87,6 +93,11 @@ def kind_of(path: Path | str) -> str:
     with opened(path) as (handle, size):
         first = bytearray(min(size, 8))
         fill(path, handle, memoryview(first), 0)
+    return kind_of_bytes(first)
+
+
+def kind_of_bytes(first: bytes | bytearray) -> str:
+    """The same of the first bytes themselves."""
     return next((name for start, name in FIRST_BYTES if first.startswith(start)), "")
 
 

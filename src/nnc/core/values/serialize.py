@@ -18,7 +18,7 @@ import numpy as np
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import HeldFile, MappedFile
+from nnc.core.precautions.reading import HeldFile, MappedFile, kind_of_bytes
 from nnc.core.precautions.replacement import Chunk, write_atomically
 from nnc.core.values.device import CPU
 from nnc.core.values.dtype import C64, DTYPES, U16, U32, U64, DType
@@ -200,6 +200,10 @@ def _header(place: Path, file: HeldFile) -> tuple[dict[str, object], int]:
         raise _malformed(place, f"{file.size} bytes")
     front = bytearray(8)
     file.read(memoryview(front), 0)
+    kind = kind_of_bytes(front)
+    if kind and int.from_bytes(front, "little") > file.size - 8:
+        fix = "read it with what wrote it, and nnc.save its arrays"
+        raise FormatError(str(place), got=kind, need="a safetensors file", fix=fix)
     length = int.from_bytes(front, "little")
     if length > file.size - 8:
         raise _malformed(place, f"a header of {length} bytes in a file of {file.size}")

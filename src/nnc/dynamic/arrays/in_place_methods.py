@@ -65,7 +65,13 @@ class InPlaceMethods:
 
     def _times(self, subject: str, other: Any, alpha: Any) -> Any:  # noqa: ANN401  # as above
         other = self._other(subject, other)
-        return other if alpha == 1 else other * self._other(subject, alpha)
+        if alpha == 1:
+            return other
+        try:
+            return other * self._other(subject, alpha)
+        except OverflowError:
+            need = "numbers that a float holds"
+            raise ArgumentError(subject, got=shown(other), need=need, origin=caller_origin()) from None
 
     @explained
     def add_(self, other: Any, *, alpha: float = 1) -> Self:  # noqa: ANN401  # whatever arrays are computed with

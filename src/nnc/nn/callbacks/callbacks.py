@@ -64,11 +64,11 @@ def check_folder(folder: Path) -> None:
         raise _unwritable(folder, error) from None
 
 
-def check_writable(path: Path) -> None:
-    """Make the folder and the file; FormatError where that cannot be."""
+def check_writable(path: Path, *, empty: bool = False) -> None:
+    """Make the folder and the file, which may have to be `empty`; FormatError where that cannot be."""
     check_folder(path.parent)
     try:
-        path.open("ab").close()
+        path.open("wb" if empty else "ab").close()
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
@@ -93,11 +93,12 @@ def append(path: Path, record: bytes) -> None:
         raise _unwritable(path, error) from None
 
 
-def _head_of(path: Path) -> list[str]:
+def head_of(path: Path, separator: str = ",") -> list[str]:
     """The columns in the first line of a log; none of an empty one."""
     try:
         with path.open("rb") as file:
-            return next(csv.reader([file.readline(LONGEST_HEAD).decode("utf-8", "replace")]), [])
+            line = file.readline(LONGEST_HEAD).decode("utf-8", "replace")
+        return next(csv.reader([line], delimiter=separator), [])
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
     except csv.Error as error:
@@ -224,7 +225,7 @@ class CSVLog(Callback):
         check_writable(self._path)
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
-        head, lines = _head_of(self._path), StringIO(newline="")
+        head, lines = head_of(self._path), StringIO(newline="")
         if head and head != list(row):
             fix = "log to another file"
             raise FormatError(str(self._path), got=f"columns {', '.join(head)}", need=", ".join(row), fix=fix)

@@ -21,6 +21,9 @@ from nnc.ops import rotary_angles, rotary_embedding
 
 __all__ = ["RoPE", "SinusoidalPositionalEncoding"]
 
+# Features that are drawn as a table.
+MOST_FEATURES = 1 << 24
+
 
 @checked
 class RoPE(Module):
@@ -76,10 +79,12 @@ class SinusoidalPositionalEncoding(Module):
         full_turns: bool = False,
     ) -> None:
         super().__init__()
-        if dims % 2:
-            raise ArgumentError("SinusoidalPositionalEncoding", got=f"dims={dims}", need="an even number of features")
+        if dims % 2 or dims > MOST_FEATURES:
+            need = f"an even number of features, at most {MOST_FEATURES}"
+            raise ArgumentError("SinusoidalPositionalEncoding", got=f"dims={dims}", need=need)
         frequencies = np.geomspace(max_freq, min_freq, dims // 2) * (2 * math.pi if full_turns else 1.0)
-        self.frequencies = frequencies.astype(np.float32)
+        with np.errstate(over="ignore"):
+            self.frequencies = frequencies.astype(np.float32)
         self.dims, self.cos_first = dims, cos_first
         self.scale = math.sqrt(2.0 / dims) if scale is None else float(scale)
 
