@@ -152,7 +152,8 @@ def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
 
 def _is_of_class(error: TypeError, given: Arguments) -> bool:
     """Whether a class that was drawn for a function says what it takes."""
-    classes = [one.__name__ for one in (*given.positional, *given.named.values()) if inspect.isclass(one)]
+    drawn = [one for one in (*given.positional, *given.named.values()) if inspect.isclass(one)]
+    classes = [base.__name__ for one in drawn for base in one.__mro__]
     return any(str(error).startswith(f"{name}.__init__() takes") for name in classes)
 
 

@@ -212,7 +212,7 @@ KERAS_HOOKS = (
 )
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
-    "nnc.symbolic.compiler.compiled.give_back_after": "called with bytes of statements",
+    "nnc.symbolic.compiler.shared_arena.give_back_after": "called with bytes of statements",
     "nnc.vocabulary.answers.unknown_name": "called by `__getattr__`, below the checks of arguments",
     "nnc.graph.screen.fitted": "called with texts of our own",
     "nnc.graph.screen.preformatted": "called with texts of our own",
@@ -267,6 +267,8 @@ INTERNAL = {
     **dict.fromkeys(
         (f"keras.{kind}.function" for kind in ("Metric", "Loss")), "a function of the class, which is called alone"
     ),
+    "DynamicGraph.renew": "called by optimizers, with a variable that it is handed",
+    "nnc.core.values.exact.are_the_same": "called with attributes of operators, among which arrays are none",
     "nnc.array_api.asarray": "raises ValueError where it would have to copy, as the standard says",
 }
 # Receivers that are called themselves.

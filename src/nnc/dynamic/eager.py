@@ -94,6 +94,7 @@ def enable_grad() -> AbstractContextManager[None]:
     return default_graph().recorded() if trace is None else trace.recording(True)
 
 
+@checked
 def set_grad_enabled(mode: bool) -> AbstractContextManager[None]:
     """`enable_grad()` or `no_grad()`: training and validation by one loop.
 
@@ -105,6 +106,7 @@ def set_grad_enabled(mode: bool) -> AbstractContextManager[None]:
     return enable_grad() if mode else no_grad()
 
 
+@checked
 def inference_mode(mode: bool = True) -> AbstractContextManager[None]:
     """`no_grad()` under PyTorch's other name.
 

@@ -284,8 +284,9 @@ def randint(
     else:
         low, high, shape = _filled(args, (low, high, shape))
     bound, start = (low, 0) if high is None else (high, low)
-    if not (isinstance(bound, int | np.integer) and isinstance(start, int | np.integer) and start < bound):
-        raise AttributeValueError("randint", got="bounds without room", need="integers low < high")
+    whole = isinstance(bound, int | np.integer) and isinstance(start, int | np.integer)
+    if not (whole and -(1 << 63) <= start < bound < 1 << 63):
+        raise AttributeValueError("randint", got="bounds without room", need="integers low < high, of 64 bits")
     with chosen_device(device):
         words = uniform(shape, 0.0, float(bound - start), F64, key=key)
     return ops.cast(ops.cast(ops.floor(words), I64) + int(start), dtype_of(dtype))

@@ -13,6 +13,7 @@ import numpy as np
 
 from nnc.core.values.dtype import F32, I64, AnyDType
 from nnc.dynamic.transforms.randomness import SEEDS, next_counter
+from nnc.errors import AttributeValueError
 from nnc.numerics import draws
 from nnc.numerics.conversion import AnyArray, Array, Sizes
 
@@ -66,7 +67,9 @@ class RandomGenerator:
 
 def default_rng(seed: int | None = None) -> RandomGenerator:
     """A generator of its own, which draws the same numbers for the same seed."""
-    return RandomGenerator(None if seed is None else int(np.int64(seed)))
+    if seed is not None and not -(1 << 63) <= seed < 1 << 63:
+        raise AttributeValueError("default_rng", got="a seed of more bits", need="an integer of 64 bits")
+    return RandomGenerator(None if seed is None else int(seed))
 
 
 class Generator:

@@ -148,7 +148,7 @@ def smallest_plan(
         _use_last_resort(states, [deadline is not None and each.part.instance.count > MOST_TO_WAIT for each in states])
     for row in rows:
         for state in states:
-            effort = Effort(targets[state.part.memory], deadline, seed, state.arena, places)
+            effort = Effort(targets[state.part.memory], deadline, int(seed), state.arena, places)
             if solver != PORTFOLIO_NAME or _is_worth_its_time(state, row, effort):
                 _advance(state, row, effort)
     if solver == PORTFOLIO_NAME:

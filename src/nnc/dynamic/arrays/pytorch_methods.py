@@ -119,6 +119,7 @@ class PyTorchMethods(ElementTypeMethods):
         [[0, 1], [2, 3], [4]]
         """
         place = self._axis("split", dim if axis is None else axis)
+        split_size = int(split_size) if isinstance(split_size, np.integer) else split_size
         size, lengths = self.shape[place], [split_size] if isinstance(split_size, int) else list(split_size)
         if isinstance(split_size, int) and axis is not None:
             lengths = [size // split_size] * split_size if split_size > 0 and not size % split_size else [-1]

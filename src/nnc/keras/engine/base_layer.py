@@ -403,7 +403,7 @@ class Layer(Module):
             options.setdefault("training", self.training if training is None else training)
         outputs = self._call(*inputs, **options)
         if self.activity_regularizer is not None:
-            self.add_loss(eager.as_operand(self.activity_regularizer(outputs)) / outputs.shape[0])
+            self.add_loss(eager.as_operand(self.activity_regularizer(outputs)) / (outputs.shape or (1,))[0])
         if carried is not None:
             carried.behind = [mask_of(leaf) for leaf in flatten(outputs)[0]]
         return outputs
