@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Call
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.device import Device, device_of
-from nnc.core.values.dtype import BF16, F16, F32, U8, DType
+from nnc.core.values.dtype import BF16, F16, F32, I32, U8, DType
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
@@ -40,6 +41,8 @@ from nnc.ops.normalization.normalization import LAYER_NORM, NormalizationAttrs
 from nnc.ops.normalization.softmaxes import softmax
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
 
 # Importing the package puts its backends into the dispatcher.
 assert nnc.__name__ == "nnc"
@@ -64,6 +67,8 @@ class Measured:
     peer: Peer
     flops: float = 0.0
     nbytes: float = 0.0
+    # What integers are: positions of attention.
+    integer: int = 0
 
 
 def products(torch: ModuleType) -> Iterator[Measured]:
@@ -75,6 +80,15 @@ def products(torch: ModuleType) -> Iterator[Measured]:
                 f"{size}³ {dtype}", Command(GEMM, GemmAttrs()), (square, square, None), torch.matmul, 2 * size**3
             )
     for dtype in (F32, BF16):
+        uneven = spec((1001, 1003), dtype), spec((1003, 1005), dtype), None
+        yield Measured(
+            f"1001x1003x1005 {dtype}", Command(GEMM, GemmAttrs()), uneven, torch.matmul, 2 * 1001 * 1003 * 1005
+        )
+        square = spec((4096, 4096), dtype)
+        yield Measured(
+            f"4096³ transposed {dtype}", Command(GEMM, GemmAttrs(transpose_b=True)), (square, square, None),
+            lambda a, b: torch.matmul(a, b.t()), 2 * 4096**3,
+        )  # fmt: skip
         a, b = spec((512, 768), dtype), spec((768, 3072), dtype)
         yield Measured(
             f"512x768x3072 {dtype}", Command(GEMM, GemmAttrs()), (a, b, None), torch.matmul, 2 * 512 * 768 * 3072
@@ -126,18 +140,49 @@ def convolve(torch: ModuleType, x: Array, w: Array, *, stride: int, border: int)
 
 def convolutions(torch: ModuleType) -> Iterator[Measured]:
     """Of a residual network: batch, side, channels, filters, window, stride."""
-    for batch, side, channels, filters, window, stride in (
-        (32, 56, 64, 64, 3, 1), (32, 28, 128, 128, 3, 1), (32, 14, 256, 256, 3, 1), (32, 56, 256, 64, 1, 1),
-        (32, 224, 3, 64, 7, 2),
+    for dtype, (batch, side, channels, filters, window, stride) in product(
+        (F32, BF16),
+        ((32, 56, 64, 64, 3, 1), (32, 28, 128, 128, 3, 1), (32, 14, 256, 256, 3, 1), (32, 56, 256, 64, 1, 1),
+         (32, 224, 3, 64, 7, 2)),
     ):  # fmt: skip
         border = window // 2
         attrs = ConvolutionAttrs(Window((stride, stride), ((border, border), (border, border)), (1, 1)))
-        x, w = spec((batch, side, side, channels)), spec((window, window, channels, filters))
+        x, w = spec((batch, side, side, channels), dtype), spec((window, window, channels, filters), dtype)
 
         call = partial(convolve, torch, stride=stride, border=border)
         flops = 2.0 * batch * (side // stride) ** 2 * window**2 * channels * filters
-        name = f"convolution {batch}x{side}x{side}x{channels} {window}x{window} to {filters}"
+        name = f"convolution {batch}x{side}x{side}x{channels} {window}x{window} to {filters} {dtype}"
         yield Measured(name, Command(CONVOLUTION, attrs), (x, w, None), call, flops)
+
+
+def attend(torch: ModuleType, q: Array, k: Array, v: Array, *others: Array, causal: bool = False) -> object:
+    """torch's attention of [batch, rows, heads, features]."""
+    heads = (x.permute(0, 2, 1, 3) for x in (q, k, v))
+    return torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=causal).permute(0, 2, 1, 3)
+
+
+def attentions(torch: ModuleType) -> Iterator[Measured]:
+    """Of 1,024 tokens and 12 heads at once, and of one token over 4,096 that are kept."""
+    for dtype, causal in product((F32, BF16), (False, True)):
+        x = spec((1, 1024, 12, 64), dtype)
+        flops = 4.0 * 12 * 1024**2 * 64 / (1 + causal)
+        yield Measured(
+            f"attention 1x1024x12x64{' causal' if causal else ''} {dtype}",
+            Command(ATTENTION, AttentionAttrs(1 / 8, causal)), (x, x, x, None),
+            partial(attend, torch, causal=causal), flops,
+        )  # fmt: skip
+    for heads, groups in ((12, 12), (32, 8)):
+        q, k = spec((1, 1, heads, 64)), spec((1, 4096, groups, 64))
+
+        def peer(q: Array, k: Array, v: Array, *others: Array) -> object:
+            shared = (x.permute(0, 2, 1, 3) for x in (q, k, v))
+            return torch.nn.functional.scaled_dot_product_attention(*shared, enable_gqa=True).permute(0, 2, 1, 3)
+
+        yield Measured(
+            f"cached attention, 1 of 4096x{heads}x64 over {groups} {F32}",
+            Command(CACHED_ATTENTION, CachedAttentionAttrs(1 / 8)), (q, k, k, spec((1, 1), I32), None, None), peer,
+            nbytes=2 * k.nbytes, integer=4095,
+        )  # fmt: skip
 
 
 def ours(device: Device, case: Measured, inputs: Sequence[Tensor | None]) -> tuple[Callable[[], object], Tensor]:
@@ -154,14 +199,21 @@ def ours(device: Device, case: Measured, inputs: Sequence[Tensor | None]) -> tup
 def measure(torch: ModuleType, device: Device, case: Measured, seconds: float) -> dict[str, object]:
     """The line of a case."""
     rng, driver = np.random.default_rng(0), DEVICES.driver(device)
-    values = [None if each is None else rng.standard_normal(each.shape, dtype=np.float32) for each in case.operands]
+    values = [
+        None if each is None
+        else rng.standard_normal(each.shape, dtype=np.float32) if each.dtype.is_float
+        else np.full(each.shape, case.integer, np.int32)
+        for each in case.operands
+    ]  # fmt: skip
     inputs = [
         None if each is None or value is None else Tensor.from_numpy(value, each.dtype).to(device)
         for each, value in zip(case.operands, values, strict=True)
     ]
     run, result = ours(device, case, inputs)
     mine = seconds_each(run, lambda: driver.synchronize(device), seconds)
-    kinds: dict[DType, Any] = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}
+    kinds: dict[DType, Any] = {
+        F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16, I32: torch.int32,
+    }  # fmt: skip
     place = "cuda" if torch.cuda.is_available() else "cpu"
     theirs = [
         torch.from_numpy(value).to(kinds[each.dtype]).to(place)
@@ -196,7 +248,7 @@ def main() -> None:
     torch, device = importlib.import_module("torch"), device_of(options.device)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
-        for family in (products, rows, convolutions):
+        for family in (products, attentions, convolutions, rows):
             for case in family(torch):
                 if options.only in case.name:
                     try:

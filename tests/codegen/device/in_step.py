@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from nnc.codegen.device.launch import DeviceKernel, DevicePhase, device_kernel
 from nnc.codegen.device.spirv.assembler import float_pattern
 from nnc.codegen.device.text import CASTS, Kind, ParsedFunction, ParsedModule, TextInstruction, TextOperand, parse
+from nnc.codegen.device.warpgroups import WarpgroupProduct
 from nnc.codegen.frame.kernel import Generator, words_of
 from nnc.codegen.ir.target import TargetDescription
 
@@ -54,8 +56,15 @@ class Group:
     def __init__(self, module: ParsedModule, threads: int, memory: NDArray[np.uint8], number: int, groups: int) -> None:
         self.module, self.threads, self.memory = module, threads, memory
         self.number, self.groups = number, groups
-        self.near = {name: np.zeros(array.array, DTYPES[array.element]) for name, array in module.near.items()}
+        # What nobody has written is no number of any type.
+        self.near = {
+            name: np.full(array.array * array.size, 0x7F, np.uint8).view(DTYPES[array.element])
+            for name, array in module.near.items()
+        }
         self.tables: dict[str, int] = {}
+        # Copies and products under way, sealed ones first: what happens when somebody waits for them.
+        self.copies: list[list[Callable[[], None]]] = [[]]
+        self.products: list[list[Callable[[], None]]] = [[]]
 
     def run(self, function: ParsedFunction, arguments: Sequence[Values], active: NDArray[np.bool_]) -> Values:
         """Run a function for the active threads; what it returns to them."""
@@ -209,10 +218,28 @@ class _Frame:
             self._near(i)
         elif name.startswith("nnc.multiply."):
             self._multiply(i)
+        elif name.startswith(("nnc.copies.", "nnc.products.")):
+            assert self.active.all()
+            self._order(*name.split(".")[1:])
+        elif name == "nnc.store.aligned":
+            assert (self.value(i.operands[0])[self.active] % 16 == 0).all()
+            for number, word in enumerate(i.operands[1:]):
+                self._store("", self.value(i.operands[0]) + 4 * number, self.value(word))
         elif name not in ("nnc.meet", "nnc.wait"):
             self._set(i.result, self._known(i, [self.value(each) for each in i.operands]))
         else:
             assert self.active.all() or name == "nnc.meet", "threads wait apart"
+
+    def _order(self, kind: str, action: str, left: str = "0") -> None:
+        """Seal what is under way, or do what is sealed but for the last `left`."""
+        waiting = self.g.copies if kind == "copies" else self.g.products
+        if action == "seal":
+            waiting.append([])
+        elif action == "wait":
+            done = waiting[: len(waiting) - 1 - int(left)]
+            del waiting[: len(done)]
+            for step in (step for steps in done for step in steps):
+                step()
 
     def _known(self, i: TextInstruction, values: list[Values]) -> Values:
         threads = np.arange(self.g.threads)
@@ -232,6 +259,8 @@ class _Frame:
         if name.startswith("nnc.shuffle"):
             assert self.active.reshape(-1, WARP).all(1)[self.active[::WARP]].all(), "a warp exchanges apart"
             return values[0][threads // WARP * WARP + values[1] % WARP]
+        if name == "nnc.power":
+            return np.exp2(values[0])
         if name == "nnc.any":
             said = (values[0] & self.active).reshape(-1, WARP).any(1)
             return said[threads // WARP]
@@ -262,8 +291,73 @@ class _Frame:
             self._set(i.result, array[safe])
         elif action == "store":
             array[index[self.active]] = self.value(i.operands[1])[self.active]
+        elif action in ("fetch", "fetch_element"):
+            size = 16 if action == "fetch" else 4
+            self._fetch(array, index, self.value(i.operands[1]), self.value(i.operands[2]), size)
+        elif action.startswith("warpgroup_"):
+            self._multiply_together(
+                array,
+                WarpgroupProduct.of(action),
+                index,
+                self.value(i.operands[1]),
+                [each.text for each in i.operands[2:]],
+            )
         else:
             self._matrices(array, safe, [each.text for each in i.operands[1:]], turned=action == "turned")
+
+    def _fetch(self, array: Values, index: Values, source: Values, nbytes: Values, size: int) -> None:
+        """Read now, and written when it is waited for."""
+        assert (index[self.active] % (size // 4) == 0).all()
+        assert (source[self.active] % size == 0).all()
+        assert ((nbytes >= 0) & (nbytes <= size))[self.active].all()
+        places = np.where(self.active, source, 0)[:, None] + np.arange(size)
+        content = np.where(np.arange(size) < nbytes[:, None], self.g.memory[places], 0).astype(np.uint8)[self.active]
+        words, target = content.view(array.dtype), index[self.active][:, None] + np.arange(size // 4)
+
+        def write() -> None:
+            array[target] = words
+
+        self.g.copies[-1].append(write)
+
+    def _multiply_together(
+        self, array: Values, product: WarpgroupProduct, left: Values, right: Values, slots: list[str]
+    ) -> None:
+        """Done when it is waited for, when operands must be what they were."""
+        assert self.active.all()
+        assert len(slots) == product.sums
+        lines = (64, product.left_turned), (product.columns, product.right_turned)
+        for first in range(0, self.g.threads, 4 * WARP):
+            at = int(left[first]), int(right[first])
+            sides = [self._laid_out(array, place, *line) for place, line in zip(at, lines, strict=True)]
+            self.g.products[-1].append(partial(self._add_together, array, product, first, at, sides, lines, slots))
+
+    def _add_together(
+        self, array: Values, product: WarpgroupProduct, first: int, at: tuple[int, int], sides: list[Values],
+        lines: tuple[tuple[int, bool], tuple[int, bool]], slots: list[str],
+    ) -> None:  # fmt: skip
+        for place, line, before in zip(at, lines, sides, strict=True):
+            assert (self._laid_out(array, place, *line) == before).all(), "an operand was overwritten"
+        total = self._halves(sides[0], product.element) @ self._halves(sides[1], product.element).T
+        for number, slot in enumerate(slots):
+            for warp in range(4):
+                rows = total[16 * warp + number % 4 // 2 * 8 :, number // 4 * 8 + number % 2 :][:8, :8:2]
+                mine = slice(first + warp * WARP, first + warp * WARP + WARP)
+                self.slots[slot][mine] += rows.ravel().astype(np.float32)
+
+    def _laid_out(self, array: Values, place: int, lines: int, turned: bool) -> Values:
+        """lines x 16 elements of an operand that begins at a byte, as its rows of 128 bytes have them."""
+        assert place % 16 == 0
+        line, step = np.meshgrid(np.arange(lines), np.arange(16), indexing="ij")
+        row, column = (line // 64 * 64 + step, line % 64) if turned else (line, step)
+        at = place + 128 * row + 2 * column
+        at ^= at // 128 % 8 * 16
+        return array.view(np.uint16)[at // 2]
+
+    @staticmethod
+    def _halves(halves: Values, element: str) -> NDArray[np.float64]:
+        if element == "bf16":
+            return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        return halves.view(np.float16).astype(np.float64)
 
     def _matrices(self, array: Values, index: Values, slots: list[str], *, turned: bool) -> None:
         assert self.active.all()
@@ -291,16 +385,17 @@ class _Frame:
                 each[mine] += rows.ravel().astype(np.float32)
 
     def _matrix(self, words: Values, name: str) -> NDArray[np.float64]:
-        halves = np.ascontiguousarray(words).view(np.uint16).reshape(8, 8)
-        if name.endswith("bf16"):
-            return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        return halves.view(np.float16).astype(np.float64)
+        return self._halves(np.ascontiguousarray(words).view(np.uint16).reshape(8, 8), name.rpartition(".")[2])
 
 
 def run(generator: Generator, target: TargetDescription, operands: Sequence[Values]) -> DeviceKernel:
     """Run all phases on contiguous operands, inputs and then results."""
     kernel = device_kernel(generator, target, "kernel")
-    text = re.sub(r"define internal [^\n]* @nnc\.(?!high)[^\n]*\{\n.*?\n\}\n", "", kernel.text, flags=re.DOTALL)
+    # Of some arrays the launch says the size, in words.
+    near = max(phase.near for phase in kernel.phases) // 4
+    sized = rf"internal addrspace(3) global [{near} x \1] undef, align 1024"
+    text = re.sub(r"external addrspace\(3\) global \[0 x (\w+)\], align 1024", sized, kernel.text)
+    text = re.sub(r"define internal [^\n]* @nnc\.(?!high)[^\n]*\{\n.*?\n\}\n", "", text, flags=re.DOTALL)
     module = parse(
         text.replace("ptx_kernel ", "").replace("#1 {", "#0 {").replace("#2 {", "#0 {").replace("#3 {", "#0 {")
     )

@@ -13,7 +13,7 @@ from tests.codegen.device.test_launch import compiled, machine
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.groups.device_rows import group_kernel
 from nnc.codegen.device.groups.products import GroupProduct
-from nnc.codegen.device.groups.tiles import FEW_BYTES, MANY_TILES, SIDE, THREADS
+from nnc.codegen.device.groups.tiles import FEW_BYTES, PROCESSORS, SIDE, THREADS
 from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.frame.kernel import Generator
@@ -57,7 +57,7 @@ def shares(generator: Gemm) -> tuple[int, int] | None:
 def test_tiles_are_as_large_as_there_are_many() -> None:
     assert shares(product((2048, 64), (64, 2048))) == (8, 8)
     assert shares(product((256, 64), (64, 256))) == (4, 4)
-    assert shares(product((128 * MANY_TILES, 64), (64, 64))) == (8, 4)
+    assert shares(product((128 * PROCESSORS, 64), (64, 64))) == (8, 4)
     assert shares(product((2048, 64), (64, 2048), F64)) == (4, 4)
 
 

@@ -16,7 +16,13 @@ from tests.conformance.runs import check_agreement, contiguous, filled
 
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import VULKAN_TRIPLE, cuda_target
+from nnc.codegen.device.groups.device_rows import group_kernel
+from nnc.codegen.device.groups.matrices import matrix_forms
+from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
+from nnc.codegen.device.groups.matrices.matrix_correlations import MatrixGroupCorrelation
+from nnc.codegen.device.groups.matrices.matrix_forms import FORMS
 from nnc.codegen.frame.row import view_of
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
@@ -32,6 +38,7 @@ from nnc.ops.normalization.normalization import BATCH_NORM, BATCH_NORM_GRADIENT,
 from nnc.ops.products.products import GemmAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
 from nnc.ops.rules import NoAttrs, infer
+from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
 
 CUDA = cuda_target(9, 0)
 assert CUDA is not None
@@ -86,14 +93,82 @@ def test_groups_compute_convolutions(number: int) -> None:
 @pytest.mark.parametrize("dtype", [BF16, F16, F32, F64], ids=str)
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, True), (False, True)])
 def test_groups_multiply_matrices(dtype: DType, transpose_a: bool, transpose_b: bool) -> None:
-    rows, inner, columns = 72, 40, 80
+    check_product(dtype, (72, 40, 80), transpose_a, transpose_b, CUDA if dtype in (BF16, F16) else IN_STEP)
+
+
+ALL_FORMS = [(processor, row) for processor in ("sm_80", "sm_90a") for row in FORMS[processor]]
+
+
+# Some slices of whole chunks, more than are under way at once; and elements that lie anywhere.
+@pytest.mark.parametrize("sizes", [(136, 200, 72), (9, 67, 41)])
+@pytest.mark.parametrize("number", range(len(ALL_FORMS)))
+def test_every_form_of_tiles_multiplies_matrices(
+    number: int, sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor, row = ALL_FORMS[number]
+    monkeypatch.setattr(matrix_forms, "FORMS", {processor: (row,)})
+    transpose, uneven = number % 2 == 0, sizes[0] % 8 > 0
+    dtype = F16 if uneven else BF16
+    check_product(dtype, sizes, transpose, transpose, cuda_target(9 if processor == "sm_90a" else 8, 0))
+
+
+@pytest.mark.parametrize("capability", [8, 9])
+def test_matrices_of_16_bits_are_convolved(capability: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "IN_STEP", cuda_target(capability, 0))
+    kernels = set()
+    for case in CONVOLUTIONS:
+        generator = generator_of(case, BF16) if BF16 in case.dtypes else None
+        kernel = None if generator is None else group_kernel(generator, cuda_target(capability, 0))
+        if isinstance(kernel, MatrixGroupCorrelation) and "none" in str(case):
+            kernels.add(case.op.name)
+            check(case, BF16)
+    assert kernels == {"convolution"}
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "values", "causal", "dtype"),
+    [((1, 20, 2, 16), (1, 70, 1, 16), 16, False, BF16), ((1, 70, 1, 40), (1, 30, 1, 40), 24, True, F16)],
+    ids=["shared keys", "causal"],
+)
+def test_warps_attend(q: Shape, k: Shape, values: int, causal: bool, dtype: DType) -> None:
+    specs, attrs = [spec(q, dtype), spec(k, dtype), spec((*k[:3], values), dtype)], AttentionAttrs(0.3, causal)
+    results, rng = infer(ATTENTION, attrs, [*specs, None]), np.random.default_rng(0)
+    arrays = [rng.standard_normal(each.shape).astype(NUMPY[dtype]) for each in specs]
+    tensors = [filled("contiguous", *pair) for pair in zip(specs, arrays, strict=True)]
+    wanted, outputs = ([contiguous(each) for each in results] for _ in range(2))
+    reference, command = ReferenceBackend(), Command(ATTENTION, attrs)
+    kernel = reference.kernel(command, (*specs, None), results)
+    reference.program([Call(kernel, (*tensors, None), tuple(wanted), None)])()
+    views = [[view_of(each) for each in part] for part in (specs, results)]
+    generator = ROWS[ATTENTION].generate(attrs, *views)
+    assert isinstance(group_kernel(generator, CUDA), GroupAttention)
+    run(generator, CUDA, [tensor.numpy() for tensor in (*tensors, *outputs)])
+    for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+        check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{place}")
+
+
+def test_groups_attend_over_caches_of_every_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "IN_STEP", CUDA)
+    checked = 0
+    for case in CASES:
+        generator = generator_of(case, F32) if case.op.name == "cached_attention" and "300x" in str(case) else None
+        if generator is not None and group_kernel(generator, CUDA) is not None:
+            checked += 1
+            check(case, F32)
+    assert checked == 6
+
+
+def check_product(
+    dtype: DType, sizes: tuple[int, int, int], transpose_a: bool, transpose_b: bool, target: TargetDescription
+) -> None:
+    """What a device computes, and what the sums are."""
+    rows, inner, columns = sizes
     a, b = ((inner, rows) if transpose_a else (rows, inner)), ((columns, inner) if transpose_b else (inner, columns))
     generator = product(a, b, dtype, attrs=GemmAttrs(transpose_a=transpose_a, transpose_b=transpose_b))
     rng = np.random.default_rng(0)
     left, right = (rng.standard_normal(shape).astype(NUMPY[dtype]) for shape in (a, b))
     c = np.full((rows, columns), np.nan, NUMPY[dtype])
-    target = CUDA if dtype in (BF16, F16) else IN_STEP
-    run(generator, replace(target, triple=CUDA.triple) if dtype in (BF16, F16) else target, [left, right, c])
+    run(generator, target, [left, right, c])
     whole = (left.T if transpose_a else left).astype(np.float64) @ (right.T if transpose_b else right).astype(
         np.float64
     )

@@ -50,8 +50,8 @@ def machine(level: int = 3) -> llvm.TargetMachine:
 
 
 def test_each_capability_has_the_row_of_the_newest_code_that_it_runs() -> None:
-    names = [target.processor for target in map(cuda_target, (7, 7, 8, 8, 9, 12), (0, 5, 0, 7, 0, 0)) if target]
-    assert names == ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90", "sm_90"]
+    names = [target.processor for target in map(cuda_target, (7, 7, 8, 8, 9, 9, 12), (0, 5, 0, 7, 0, 1, 0)) if target]
+    assert names == ["sm_70", "sm_75", "sm_80", "sm_86", "sm_90a", "sm_90", "sm_90"]
     assert cuda_target(6, 1) is None
     assert vulkan_target(8).lanes(64) == 8
 

@@ -197,8 +197,8 @@ def _phases(
     plain = writes if scratch is None else writes[:-1]
     return [
         PhaseLaunch(
-            function, table, phase.first, phase.items, _groups(phase), phase.threads, begin, aligned(phase.scratch),
-            constants, reads, writes if phase.scratch else plain,
+            function, table, phase.first, phase.items, _groups(phase), phase.threads, phase.near, begin,
+            aligned(phase.scratch), constants, reads, writes if phase.scratch else plain,
         )
         for phase, function in zip(kernel.phases, kernel.code.functions, strict=True)
         if phase.items

@@ -16,7 +16,8 @@ from nnc.core.running.devices import DeviceFacts
 class PhaseLaunch:
     """One phase on the device: its loaded function, the address of its table of operands, and its items.
 
-    Workers in `groups` of `threads` do the items, each with `scratch_bytes` of the memory at `scratch`.
+    Workers in `groups` of `threads` do the items, each with `scratch_bytes` of the memory at `scratch`, each group with
+    `near` bytes of memory beside what its code says.
     """
 
     function: object
@@ -25,6 +26,7 @@ class PhaseLaunch:
     items: int
     groups: int
     threads: int
+    near: int
     scratch: int
     scratch_bytes: int
     constants: int

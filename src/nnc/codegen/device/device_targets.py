@@ -34,9 +34,11 @@ class CudaRow:
     features: str
 
 
-# Best first. A device runs the code of the last row that is not beyond it: PTX is assembled for what is at hand.
+# Best first. A device runs the code of the last row that is not beyond it: PTX is assembled for what is at hand. What
+# sm_90a has beyond sm_90, products of warpgroups, no other capability runs.
 CUDA_ROWS = (
-    CudaRow(9, 0, "sm_90", "+ptx78"),
+    CudaRow(9, 1, "sm_90", "+ptx78"),
+    CudaRow(9, 0, "sm_90a", "+ptx80"),
     CudaRow(8, 9, "sm_89", "+ptx78"),
     CudaRow(8, 6, "sm_86", "+ptx71"),
     CudaRow(8, 0, "sm_80", "+ptx70"),

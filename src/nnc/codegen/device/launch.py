@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from nnc.classes import dataclass
 from nnc.codegen.device.functions import FUNCTIONS, function_text
 from nnc.codegen.device.groups.device_rows import GroupKernel, group_kernel
-from nnc.codegen.device.preamble import GROUP_THREADS, entry, preamble
+from nnc.codegen.device.preamble import GROUP_THREADS, PTX_TRIPLE, entry, large_near_bytes, preamble
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
 from nnc.codegen.frame.kernel import Generator, Phase
@@ -29,7 +29,8 @@ class DevicePhase:
     """One launch: its entry function, its items from number `first` on, and threads.
 
     `threads` are those of a group, `worker` how many of them do one item together, and `scratch` the bytes that each
-    worker needs for itself. `cost` is the generator's.
+    worker needs for itself. `near` are the bytes of a group's memory that the launch has to ask for. `cost` is the
+    generator's.
     """
 
     entry: str
@@ -38,6 +39,7 @@ class DevicePhase:
     threads: int
     worker: int
     scratch: int
+    near: int = 0
     cost: float = 0.0
 
     @property
@@ -99,11 +101,12 @@ def _assembled(
     texts += added.values()
     size = frame if frame > -(-scratch // 64) * 64 else scratch
     made, entries = list[DevicePhase](), dict[str, str]()
+    near = large_near_bytes(parsed.near) if target.triple == PTX_TRIPLE else 0
     for phase in phases:
         worker = workers[phase.symbol]
         name, threads = f"{phase.symbol}_entry", group or GROUP_THREADS
         entries.setdefault(phase.symbol, entry(name, phase.symbol, worker, threads, target.triple, paired=paired))
-        made.append(DevicePhase(name, phase.items, phase.first, threads, worker, size, phase.cost))
+        made.append(DevicePhase(name, phase.items, phase.first, threads, worker, size, near, phase.cost))
     asked = {each: line for each, line in declared.items() if each not in added}
     text = preamble(asked, tables, parsed.near, texts, entries.values(), target)
     return DeviceKernel(text, tuple(made), tables, missing)

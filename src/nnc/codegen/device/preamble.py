@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from nnc.codegen.device.text import Kind
+from nnc.codegen.device.warpgroups import WarpgroupProduct
 from nnc.codegen.ir.target import TargetDescription
 
 PTX_TRIPLE = "nvptx64-nvidia-cuda"
@@ -63,6 +64,13 @@ def _multiply(name: str, intrinsic: str, word: str) -> str:
     return f"define internal void @nnc.multiply.{name}({arguments}) #0 {{\n" + "\n".join([*lines, "ret void", "}"])
 
 
+def _step(name: str, intrinsic: str, number: int | None = None, kind: str = "i32") -> tuple[str, tuple[str, ...]]:
+    """A function that is one call without a result, and what it calls."""
+    given = "" if number is None else f"{kind} {number}"
+    text = f"define internal void @nnc.{name}() #0 {{\ncall void @{intrinsic}({given})\nret void\n}}"
+    return text, (intrinsic,)
+
+
 # The high word of a product by halves: (a·2³² + b) (c·2³² + d), of which what is below 2⁶⁴ only carries.
 _HIGH_PRODUCT = """define internal i64 @nnc.high.product(i64 %x, i64 %z) #0 {
 entry:
@@ -115,6 +123,31 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "define internal i32 @nnc.load.aligned(ptr %x) #0 {\n%y = load i32, ptr %x, align 16\nret i32 %y\n}",
         (),
     ),
+    "nnc.store.aligned": (
+        "define internal void @nnc.store.aligned(ptr %x, i32 %a, i32 %b, i32 %c, i32 %d) #0 {\n"
+        "%p = insertelement <4 x i32> poison, i32 %a, i64 0\n%q = insertelement <4 x i32> %p, i32 %b, i64 1\n"
+        "%r = insertelement <4 x i32> %q, i32 %c, i64 2\n%s = insertelement <4 x i32> %r, i32 %d, i64 3\n"
+        "store <4 x i32> %s, ptr %x, align 16\nret void\n}",
+        (),
+    ),
+    "nnc.power": (
+        "define internal float @nnc.power(float %x) #0 {\n%y = call float @llvm.nvvm.ex2.approx.f32(float %x)\n"
+        "ret float %y\n}",
+        ("llvm.nvvm.ex2.approx.f32",),
+    ),
+    "nnc.copies.seal": _step("copies.seal", "llvm.nvvm.cp.async.commit.group"),
+    **{f"nnc.copies.wait.{n}": _step(f"copies.wait.{n}", "llvm.nvvm.cp.async.wait.group", n) for n in range(4)},
+    "nnc.copies.share": (
+        "define internal void @nnc.copies.share() #0 {\n"
+        'call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()\nret void\n}',
+        (),
+    ),
+    "nnc.products.begin": _step("products.begin", "llvm.nvvm.wgmma.fence.sync.aligned"),
+    "nnc.products.seal": _step("products.seal", "llvm.nvvm.wgmma.commit_group.sync.aligned"),
+    **{
+        f"nnc.products.wait.{n}": _step(f"products.wait.{n}", "llvm.nvvm.wgmma.wait_group.sync.aligned", n, "i64")
+        for n in range(2)
+    },
     "nnc.multiply.bf16": (_multiply("bf16", "bf16", "i32"), (f"{_MULTIPLY}bf16",)),
     "nnc.multiply.f16": (_multiply("f16", "f32.f32", "<2 x half>"), (f"{_MULTIPLY}f32.f32",)),
     "nnc.meet": (
@@ -185,6 +218,12 @@ _PTX_DECLARATIONS = {
     },
     "llvm.nvvm.f2bf16.rn": "declare bfloat @llvm.nvvm.f2bf16.rn(float)",
     "llvm.nvvm.div.full": "declare float @llvm.nvvm.div.full(float, float)",
+    "llvm.nvvm.ex2.approx.f32": "declare float @llvm.nvvm.ex2.approx.f32(float)",
+    "llvm.nvvm.cp.async.commit.group": "declare void @llvm.nvvm.cp.async.commit.group()",
+    "llvm.nvvm.cp.async.wait.group": "declare void @llvm.nvvm.cp.async.wait.group(i32)",
+    "llvm.nvvm.wgmma.fence.sync.aligned": "declare void @llvm.nvvm.wgmma.fence.sync.aligned()",
+    "llvm.nvvm.wgmma.commit_group.sync.aligned": "declare void @llvm.nvvm.wgmma.commit_group.sync.aligned()",
+    "llvm.nvvm.wgmma.wait_group.sync.aligned": "declare void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64)",
     "llvm.nvvm.bar.warp.sync": "declare void @llvm.nvvm.bar.warp.sync(i32)",
     "llvm.nvvm.shfl.sync.idx.i32": "declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)",
 }
@@ -200,9 +239,12 @@ _NUMBER = """%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 %thread = add nuw nsw i64 %before, %tw
 %threads = mul nuw nsw i64 %nw, %cw
 """
-# Arrays in the memory of a group, which lie in a space of addresses of their own.
-_NEAR = """@{name} = internal addrspace(3) global {array} undef, align 16
-define internal {kind} @nnc.near.load.{name}(i64 %i) #0 {{
+# Arrays in the memory of a group, which lie in a space of addresses of their own. Of one that is larger than what a
+# module may have there the launch says the size.
+STATIC_NEAR_BYTES = 48 * 1024
+_NEAR_ARRAY = "@{name} = internal addrspace(3) global {array} undef, align 16"
+_LARGE_NEAR_ARRAY = "@{name} = external addrspace(3) global [0 x {kind}], align 1024"
+_NEAR = """define internal {kind} @nnc.near.load.{name}(i64 %i) #0 {{
 %p = getelementptr {kind}, ptr addrspace(3) @{name}, i64 %i
 %y = load {kind}, ptr addrspace(3) %p, align {size}
 ret {kind} %y
@@ -212,6 +254,17 @@ define internal void @nnc.near.store.{name}(i64 %i, {kind} %x) #0 {{
 store {kind} %x, ptr addrspace(3) %p, align {size}
 ret void
 }}"""
+# Copies to near memory that go on while their thread does something else.
+_FETCH = """define internal void @nnc.near.{action}.{name}(i64 %i, ptr %x, i32 %n) #0 {{
+%p = getelementptr i32, ptr addrspace(3) @{name}, i64 %i
+%g = addrspacecast ptr %x to ptr addrspace(1)
+call void @{copy}(ptr addrspace(3) %p, ptr addrspace(1) %g, i32 %n)
+ret void
+}}"""
+_FETCHES = {
+    "fetch": "llvm.nvvm.cp.async.cg.shared.global.16.s",
+    "fetch_element": "llvm.nvvm.cp.async.ca.shared.global.4.s",
+}
 # Matrices of near memory, of elements of 16 bits: by `nnc.near.matrices` and `nnc.near.turned`.
 _MATRICES = """define internal void @nnc.near.{action}.{name}(i64 %i, ptr %a, ptr %b, ptr %c, ptr %d) #0 {{
 %p = getelementptr i32, ptr addrspace(3) @{name}, i64 %i
@@ -286,11 +339,10 @@ def preamble(
     lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
     helpers, asked = _helpers(declared)
     for name, array in near.items():
-        lines.append(_NEAR.format(name=name, array=array, kind=array.element, size=array.size))
-        for action, turned in (("matrices", ""), ("turned", ".trans")):
-            if f"nnc.near.{action}.{name}" in declared:
-                asked[turned] = f"declare {_LOAD_MATRICES}{turned}.b16.p3(ptr addrspace(3))"
-                lines.append(_MATRICES.format(action=action, name=name, turned=turned))
+        head = _LARGE_NEAR_ARRAY if _is_large(array) else _NEAR_ARRAY
+        lines.append(head.format(name=name, array=array, kind=array.element))
+        lines.append(_NEAR.format(name=name, kind=array.element, size=array.size))
+        lines += _near_functions(name, declared, asked)
     plain = {name: line for name, line in declared.items() if name not in helpers and not name.startswith("nnc.near.")}
     wanted = {**plain, **asked}
     numbers = {name: line for name, line in _PTX_DECLARATIONS.items() if ".sreg." in name}
@@ -305,6 +357,41 @@ def preamble(
     return "\n".join(
         [*lines, *{**wanted, **numbers}.values(), *helpers.values(), *functions, *entries, *attributes, ""]
     )
+
+
+# Bytes of a group's memory that a launch may ask for, by code.
+_NEAR_BYTES = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 99, "sm_90a": 227}
+
+
+def near_bytes_of(target: TargetDescription) -> int:
+    """Bytes of memory that a group of a CUDA device may have."""
+    return _NEAR_BYTES[target.processor] * 1024
+
+
+def large_near_bytes(near: Mapping[str, Kind]) -> int:
+    """Bytes of a group's memory that a launch of CUDA's has to ask for; 0 where the module says them."""
+    return max((array.array * array.size for array in near.values() if _is_large(array)), default=0)
+
+
+def _is_large(array: Kind) -> bool:
+    return array.array * array.size > STATIC_NEAR_BYTES
+
+
+def _near_functions(name: str, declared: Mapping[str, str], asked: dict[str, str]) -> list[str]:
+    """What is done with an array beside loads and stores; what that calls goes to `asked`."""
+    texts = []
+    for action, turned in (("matrices", ""), ("turned", ".trans")):
+        if f"nnc.near.{action}.{name}" in declared:
+            asked[turned] = f"declare {_LOAD_MATRICES}{turned}.b16.p3(ptr addrspace(3))"
+            texts.append(_MATRICES.format(action=action, name=name, turned=turned))
+    for action, copy in _FETCHES.items():
+        if f"nnc.near.{action}.{name}" in declared:
+            asked[copy] = f"declare void @{copy}(ptr addrspace(3), ptr addrspace(1), i32)"
+            texts.append(_FETCH.format(action=action, name=name, copy=copy))
+    for each in declared:
+        if each.startswith("nnc.near.warpgroup_") and each.endswith(f".{name}"):
+            texts.append(WarpgroupProduct.of(each.split(".")[2]).text(name))
+    return texts
 
 
 def _helpers(declared: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

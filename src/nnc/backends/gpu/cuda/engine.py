@@ -24,6 +24,8 @@ from nnc.core.settings import SETTINGS
 # Attributes of a device by the driver's numbers.
 GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, PROCESSORS = 1, 8, 10, 18, 75, 76, 16
 NON_BLOCKING, RELAXED = 1, 2
+# Attribute of a function: how much memory of a group its launches may ask for.
+MOST_NEAR_BYTES = 8
 STAGING_BYTES = 1 << 22
 # Up to so many bytes the driver takes along at once, from where they are.
 INLINE_BYTES = 1 << 12
@@ -132,6 +134,9 @@ class CudaEngine:
             c_void_p(self.cuda.read(c_void_p, "cuModuleGetFunction", handle, phase.entry.encode()))
             for phase in kernel.phases
         ]
+        for function, phase in zip(functions, kernel.phases, strict=True):
+            if phase.near:
+                self.cuda.call("cuFuncSetAttribute", function, MOST_NEAR_BYTES, phase.near)
         return CudaModule(handle, tuple(functions), b"", self.dropped)
 
     def upload(self, target: int, source: int, nbytes: int) -> None:
@@ -173,7 +178,7 @@ class CudaEngine:
         words = (c_longlong * 5)(*launch.words[:5])
         first = ctypes.addressof(words)
         parameters = (c_void_p * 5)(*range(first, first + 40, 8))
-        sizes = (launch.groups, 1, 1, launch.threads, 1, 1, 0)
+        sizes = (launch.groups, 1, 1, launch.threads, 1, 1, launch.near)
         return (launch.function, *sizes, self.stream, parameters, None), words
 
     def launch(self, launches: Sequence[PhaseLaunch]) -> None:

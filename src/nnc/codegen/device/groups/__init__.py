@@ -4,8 +4,10 @@ near         the memory of a group, its threads, and waiting for each other
 tiles        sums of a tile, in slices
 results      bias, epilogue, rounding
 products     matrix products in tiles
-matrix_products  those of 16 bits by instructions that multiply matrices
+matrices     products, convolutions and attention of 16 bits by instructions that multiply matrices
 correlations     convolutions as products of pixels
+summed_attention         attention in f32
+group_cached_attention   attention over what a generation keeps
 group_rows       softmax and norms of long rows
 device_rows  which generator has a kernel of groups
 """

@@ -11,11 +11,21 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
-from nnc.codegen.device.groups.tiles import SIDE, THREADS, TOGETHER, TileSums, element, places_of, shares_of
+from nnc.codegen.device.groups.tiles import (
+    CORRELATION_COSTS,
+    SIDE,
+    THREADS,
+    TOGETHER,
+    Element,
+    TileSums,
+    copies_elements,
+    places_of,
+    shares_of,
+)
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import F32, Module, Value
+from nnc.codegen.ir.builder import F32, Module, Scalar, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
@@ -31,7 +41,8 @@ class GroupCorrelation:
     problem: CorrelationProblem
     epilogue: Epilogue | None
 
-    threads, paired = THREADS, False
+    # Where an element is takes time, which another group has use for.
+    threads, paired = THREADS, True
 
     @classmethod
     def of(cls, sums: Correlation, target: TargetDescription) -> GroupCorrelation | None:
@@ -52,7 +63,7 @@ class GroupCorrelation:
     def _core(self, module: Module, name: str, core: Core) -> Phase:
         p = self.problem
         pixels = p.batch * core.rows * core.columns
-        height, width = shares_of(module.target, p.work, p.groups, pixels, p.filters)
+        height, width = shares_of(module.target, p.work, p.groups, pixels, p.filters, CORRELATION_COSTS)
         down, across = ceiling(pixels, SIDE * height), ceiling(p.filters, SIDE * width)
         with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
             _CoreWriter(self, w, core, height, width).write(
@@ -98,7 +109,8 @@ class _CoreWriter:
         b, p, core = self.b, self.p, self.core
         thread, inner = thread_of(b), p.depth * len(core.taps)
         first, filters = down * (SIDE * self.height), across * (SIDE * self.width)
-        sums = TileSums(b, thread, p.work, inner, self.height, self.width)
+        copied = copies_elements(b.target, p.scalar)
+        sums = TileSums(b, thread, p.work, inner, self.height, self.width, copied)
         image = b.offset(self.w.argument(0), group * p.group_channels, p.scalar)
         weights = b.offset(self.w.argument(1), group * p.weights.group_stride, p.scalar)
         totals = sums.of(
@@ -143,7 +155,12 @@ class PixelSide:
         """Neighbours read channels side by side."""
         return places_of(self.thread, self.lines, along_k=True)
 
-    def read(self, start: Value) -> list[Value]:
+    @property
+    def kinds(self) -> tuple[Scalar, Scalar]:
+        """Of images, and of sums."""
+        return self.core.p.scalar, self.core.p.work
+
+    def elements(self, start: Value) -> list[Element]:
         """This thread's elements: all of one step, of which the tap and the channel are found once."""
         c, b, p = self.core, self.core.b, self.core.p
         places = list(self.places())
@@ -154,7 +171,7 @@ class PixelSide:
         # A row of the window may be one run of channels, of several pixels.
         over = right + (channel // p.channels if p.depth > p.channels else 0)
         run = right * p.channels + channel
-        values = []
+        elements = list[Element]()
         for line, _ in places:
             pixel = self.first + line
             rest = pixel // c.core.columns
@@ -165,8 +182,8 @@ class PixelSide:
             inside = b.both(inside, b.both(b.compare(">=", column, 0), b.compare("<", column, p.width)))
             inside = b.both(inside, b.both(there, b.compare("<", pixel, c.pixels)))
             index = ((rest // c.core.rows * p.height + row) * p.width + corner) * p.channels + run
-            values.append(element(b, self.source, index, (p.scalar, p.work), inside))
-        return values
+            elements.append((index, inside))
+        return elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +201,20 @@ class WeightSide:
         weights = self.core.p.weights
         return places_of(self.thread, self.lines, along_k=weights.depth_stride == 1 and weights.lane_stride != 1)
 
-    def read(self, start: Value) -> list[Value]:
+    @property
+    def kinds(self) -> tuple[Scalar, Scalar]:
+        """Of weights, and of sums."""
+        return self.core.p.scalar, self.core.p.work
+
+    def elements(self, start: Value) -> list[Element]:
         """This thread's elements."""
         c, b, p, weights = self.core, self.core.b, self.core.p, self.core.p.weights
-        values = []
+        elements = list[Element]()
         for line, step in self.places():
             place, k = self.first + line, start + step
             inside = b.both(b.compare("<", place, p.filters), b.compare("<", k, p.depth * len(c.core.taps)))
             tap = b.choose(inside, k, 0) // p.depth
             base = b.load(c.bases, tap, start.type)
             index = base + k % p.depth * weights.depth_stride + place * weights.lane_stride
-            values.append(element(b, self.source, index, (p.scalar, p.work), inside))
-        return values
+            elements.append((index, inside))
+        return elements

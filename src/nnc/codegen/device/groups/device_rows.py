@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from nnc.codegen.device.groups.block_rows import GroupBlockRows
 from nnc.codegen.device.groups.correlations import GroupCorrelation
+from nnc.codegen.device.groups.group_cached_attention import GroupCachedAttention
 from nnc.codegen.device.groups.group_column_norms import GroupColumnNorm
 from nnc.codegen.device.groups.group_elements import GroupElements
 from nnc.codegen.device.groups.group_reductions import GroupReduction
@@ -14,11 +15,15 @@ from nnc.codegen.device.groups.group_row_sums import GroupRowSums
 from nnc.codegen.device.groups.group_rows import GroupRows
 from nnc.codegen.device.groups.group_transpositions import GroupTransposition
 from nnc.codegen.device.groups.group_updates import GroupUpdate
-from nnc.codegen.device.groups.matrix_products import MatrixGroupProduct
+from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
+from nnc.codegen.device.groups.matrices.matrix_correlations import MatrixGroupCorrelation
+from nnc.codegen.device.groups.matrices.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
+from nnc.codegen.device.groups.summed_attention import SummedAttention
 from nnc.codegen.device.groups.vector_products import GroupVectorProduct
 from nnc.codegen.device.groups.weight_gradients import GroupWeightGradient
 from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.frame.widened import Widened
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
@@ -35,6 +40,8 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemv import Gemv
 from nnc.codegen.kernels.quantization.blocks import BlockRows
 from nnc.codegen.kernels.reduction.reduction import Reduction
+from nnc.codegen.kernels.sequence.attention import Attention
+from nnc.codegen.kernels.sequence.cached_attention import CachedAttention
 
 
 class GroupKernel(Protocol):
@@ -58,9 +65,12 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Gemm: (GroupVectorProduct.of_product, MatrixGroupProduct.of, GroupProduct.of),
     Gemv: (GroupVectorProduct.of,),
     BlockRows: (GroupBlockRows.of,),
-    Correlation: (GroupCorrelation.of,),
+    Correlation: (MatrixGroupCorrelation.of, GroupCorrelation.of),
     Winograd: (GroupCorrelation.of_tiles,),
     WeightGradient: (GroupWeightGradient.of,),
+    Widened: (GroupAttention.of,),
+    Attention: (SummedAttention.of,),
+    CachedAttention: (GroupCachedAttention.of,),
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
     ColumnNormalization: (GroupColumnNorm.of,),

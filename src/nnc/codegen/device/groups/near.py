@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.classes import dataclass
+from nnc.codegen.device.warpgroups import WarpgroupProduct
 from nnc.codegen.ir.builder import I32, I64, INDEX, Builder, LocalVariable, Scalar, Type, Value
 
 # The largest addresses of near memory that vectors of four f32 need are multiples of so many bytes.
@@ -53,6 +54,32 @@ class NearArray:
         kind = self.scalar.register
         self.b.line(f"call void @nnc.near.store.{self.name}(i64 {index.text}, {kind} {value.text})")
 
+    def fetch(self, index: Value, source: Value, nbytes: Value) -> None:
+        """Four words from `index` on become the bytes at `source`, 16 at most, and zeros; `copied` tells when.
+
+        Both places are multiples of 16 bytes. `nbytes` is an i32.
+        """
+        name = f"nnc.near.fetch.{self.name}"
+        self.b.module.declare(name, "void", ["i64", "ptr", "i32"])
+        self.b.line(f"call void @{name}(i64 {index.text}, ptr {source.text}, i32 {nbytes.text})")
+
+    def fetch_element(self, index: Value, source: Value, nbytes: Value | int) -> None:
+        """element[index], of 32 bits, becomes the one at `source`, or 0 where `nbytes` is 0 and not 4, as `fetch`."""
+        name, size = f"nnc.near.fetch_element.{self.name}", self.b.wrap(nbytes, Type(I32))
+        self.b.module.declare(name, "void", ["i64", "ptr", "i32"])
+        self.b.line(f"call void @{name}(i64 {index.text}, ptr {source.text}, i32 {size.text})")
+
+    def multiply(self, product: WarpgroupProduct, left: Value, right: Value, totals: Sequence[LocalVariable]) -> None:
+        """totals += left right, by four warps: matrices in this memory, from these bytes on, as `product` says.
+
+        Sums are complete when `multiplied` tells. Warp w has rows 16 w to 16 w + 15; thread i of it has columns
+        8 j + 2 (i mod 4) and the next of rows i // 4 and i // 4 + 8 as totals 4 j to 4 j + 3.
+        """
+        name = f"nnc.near.{product.action}.{self.name}"
+        self.b.module.declare(name, "void", ["i64", "i64", *["ptr"] * len(totals)])
+        slots = ", ".join(f"ptr {variable.slot}" for variable in totals)
+        self.b.line(f"call void @{name}(i64 {left.text}, i64 {right.text}, {slots})")
+
 
 def thread_of(b: Builder) -> Value:
     """The number of this thread in its group."""
@@ -80,6 +107,12 @@ def exchanged(b: Builder, value: Value, distance: int) -> Value:
     )
 
 
+def power_of_two(b: Builder, value: Value) -> Value:
+    """2^value of f32, by the device's own instruction: within 2 units of the last place."""
+    b.module.declare("nnc.power", "float", ["float"])
+    return b.emit(value.type, f"call float @nnc.power(float {value.text})")
+
+
 def multiply_matrices(
     b: Builder, scalar: Scalar, left: Sequence[Value], right: Sequence[Value], totals: Sequence[LocalVariable]
 ) -> None:
@@ -101,6 +134,48 @@ def load_words(b: Builder, place: Value) -> list[Value]:
     b.module.declare("nnc.load.aligned", "i32", ["ptr"])
     first = b.emit(Type(I32), f"call i32 @nnc.load.aligned(ptr {place.text})")
     return [first, *(b.load(place, number, Type(I32)) for number in range(1, 4))]
+
+
+def store_words(b: Builder, words: Sequence[Value], place: Value) -> None:
+    """Four words of 32 bits go to an address that is a multiple of 16."""
+    b.module.declare("nnc.store.aligned", "void", ["ptr", *["i32"] * 4])
+    b.line(f"call void @nnc.store.aligned(ptr {place.text}, {', '.join(f'i32 {word.text}' for word in words)})")
+
+
+def seal_copies(b: Builder) -> None:
+    """What this thread fetches up to here belongs together."""
+    b.module.declare("nnc.copies.seal", "void", [])
+    b.line("call void @nnc.copies.seal()")
+
+
+def copied(b: Builder, open_seals: int) -> None:
+    """Wait for what this thread fetched, but for the last so many seals."""
+    b.module.declare(f"nnc.copies.wait.{open_seals}", "void", [])
+    b.line(f"call void @nnc.copies.wait.{open_seals}()")
+
+
+def share_copies(b: Builder) -> None:
+    """What this thread wrote to the memory of the group is seen by products of warpgroups, behind the next `wait`."""
+    b.module.declare("nnc.copies.share", "void", [])
+    b.line("call void @nnc.copies.share()")
+
+
+def begin_products(b: Builder) -> None:
+    """Sums that are in registers are seen by products of warpgroups."""
+    b.module.declare("nnc.products.begin", "void", [])
+    b.line("call void @nnc.products.begin()")
+
+
+def seal_products(b: Builder) -> None:
+    """Products of this warpgroup up to here belong together."""
+    b.module.declare("nnc.products.seal", "void", [])
+    b.line("call void @nnc.products.seal()")
+
+
+def multiplied(b: Builder, open_seals: int) -> None:
+    """Wait for products of this warpgroup, but for the last so many seals."""
+    b.module.declare(f"nnc.products.wait.{open_seals}", "void", [])
+    b.line(f"call void @nnc.products.wait.{open_seals}()")
 
 
 def wait(b: Builder) -> None:

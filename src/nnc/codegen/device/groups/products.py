@@ -12,11 +12,12 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
 from nnc.codegen.device.groups.tiles import (
+    PRODUCT_COSTS,
     SIDE,
     THREADS,
     TOGETHER,
+    Element,
     TileSums,
-    element,
     places_of,
     shares_of,
     steps_of,
@@ -45,7 +46,7 @@ class GroupProduct:
         p = product.problem
         if p.width or p.blocks is not None or min(p.rows, p.columns) < TOGETHER or not p.inner:
             return None
-        return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns))
+        return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns, PRODUCT_COSTS))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
@@ -103,9 +104,9 @@ class StridedSide:
         """Neighbours read what lies side by side."""
         return places_of(self.thread, self.lines, along_k=self.step == 1 and self.along != 1)
 
-    def read(self, start: Value) -> list[Value]:
-        """This thread's elements of the slice; 0 outside."""
-        b, values = self.b, []
+    def elements(self, start: Value) -> list[Element]:
+        """This thread's elements of the slice."""
+        b, elements = self.b, list[Element]()
         for line, step in self.places():
             place, k = self.first + line, start + step
             inside = []
@@ -115,5 +116,5 @@ class StridedSide:
                 inside.append(b.compare("<", k, self.inner))
             index = place * self.along + k * self.step
             condition = b.both(*inside) if len(inside) == 2 else inside[0] if inside else None
-            values.append(element(b, self.source, index, self.kinds, condition))
-        return values
+            elements.append((index, condition))
+        return elements

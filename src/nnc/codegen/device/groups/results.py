@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.near import store_words
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import PhaseWriter
-from nnc.codegen.ir.builder import Scalar, Type, Value
+from nnc.codegen.ir.builder import BF16, I32, I64, U16, Builder, Scalar, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,40 @@ class ResultWriter:
             extras.append(b.cast(element, self.work))
         return ColumnOperands(bias, extras)
 
-    def write(self, total: Value, index: Value, beside: ColumnOperands) -> None:
-        """results[index] = epilogue(total + bias)"""
+    def value(self, total: Value, beside: ColumnOperands) -> Value:
+        """epilogue(total + bias), rounded"""
         b = self.w.b
         value = total if beside.bias is None else total + beside.bias
         if self.epilogue is not None:
             value = self.epilogue.apply(b, value, beside.extras)
-        b.store(b.cast(value, self.scalar), self.results, index)
+        return b.cast(value, self.scalar)
+
+    def write(self, total: Value, index: Value, beside: ColumnOperands) -> None:
+        """results[index] = epilogue(total + bias)"""
+        self.w.b.store(self.value(total, beside), self.results, index)
+
+
+def words_of_halves(b: Builder, values: Sequence[Value]) -> list[Value]:
+    """Numbers of 16 bits in pairs, as words of 32, the first in the low half."""
+    halves = [
+        Value(value.text, Type(U16), b) if value.type.scalar == BF16 else b.reinterpret(value, U16) for value in values
+    ]
+    bits = [b.cast(half, I32) for half in halves]
+    return [b.either(low, b.shift_left(high, 16)) for low, high in zip(bits[::2], bits[1::2], strict=True)]
+
+
+def write_chunk(b: Builder, values: Sequence[Value], place: Value, column: Value, columns: int) -> None:
+    """Eight numbers of 16 bits go to a place, which is `column` of so many; those outside are not written.
+
+    All at once, where the place is a multiple of 16 bytes and none is outside.
+    """
+    number = b.emit(Type(I64), f"ptrtoint ptr {place.text} to i64")
+    whole = b.compare("==", b.both(number, b.constant(15)), 0)
+    if columns % len(values):
+        whole = b.both(whole, b.compare("<=", column, columns - len(values)))
+    with b.when(whole):
+        store_words(b, words_of_halves(b, values), place)
+    with b.when(b.opposite(whole)):
+        for at, value in enumerate(values):
+            with b.when(b.compare("<", column + at, columns)) if columns % len(values) else b.always():
+                b.store(value, place, at)

@@ -1,21 +1,22 @@
 """Sums of a tile by a group of 16 x 16 threads: total[m, n] = sum_k left[m, k] * right[k, n], in slices of k.
 
 Each thread reads some elements of the next slice of both sides, wherever these are, while all compute with the last one
-in the memory of the group, and sums `height` x `width` elements in registers, in the order of k.
+in the memory of the group, and sums `height` x `width` elements in registers, in the order of k. What is read waits in
+registers, or goes to that memory by itself where a device copies so (CUDA from 8.0 on, elements of 32 bits).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, wait
+from nnc.codegen.device.groups.near import NearArray, copied, seal_copies, wait
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import F64, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.builder import F32, F64, I32, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 
@@ -31,6 +32,10 @@ STEPS, FEW_STEPS, NEAR_BYTES, FEW_BYTES = 16, 8, 48 * 1024, 16 * 1024
 TOGETHER = 4
 
 
+# The index of an element, and whether it is inside; None is always.
+Element = tuple[Value, Value | None]
+
+
 class TileSide(Protocol):
     """One side of a tile, of `lines` lines."""
 
@@ -38,8 +43,16 @@ class TileSide(Protocol):
     def lines(self) -> int:
         """Along the tile."""
 
-    def read(self, start: Value) -> list[Value]:
-        """This thread's elements of the slice from step `start` on; 0 outside."""
+    @property
+    def source(self) -> Value:
+        """Where indices count from."""
+
+    @property
+    def kinds(self) -> tuple[Scalar, Scalar]:
+        """The types of elements in memory and of the sums."""
+
+    def elements(self, start: Value) -> list[Element]:
+        """This thread's elements of the slice from step `start` on."""
 
     def places(self) -> Iterator[tuple[Value, Value]]:
         """The line and the step in the slice of each element that this thread reads."""
@@ -60,11 +73,16 @@ def places_of(thread: Value, lines: int, *, along_k: bool) -> Iterator[tuple[Val
             yield thread % lines, thread // lines + number * max(THREADS // lines, 1)
 
 
-def element(b: Builder, source: Value, index: Value, kinds: tuple[Scalar, Scalar], inside: Value | None) -> Value:
-    """source[index], 0 where it is not inside; None is always inside. `kinds` are the types in memory and here."""
-    place = index if inside is None else b.choose(inside, index, 0)
-    value = b.cast(b.load(source, place, Type(kinds[0])), kinds[1])
+def element(b: Builder, side: TileSide, place: Element) -> Value:
+    """The element at a place, 0 where that is not inside."""
+    (index, inside), (held, work) = place, side.kinds
+    value = b.cast(b.load(side.source, index if inside is None else b.choose(inside, index, 0), Type(held)), work)
     return value if inside is None else b.choose(inside, value, b.zero(value.type))
+
+
+def copies_elements(target: TargetDescription, scalar: Scalar) -> bool:
+    """Whether elements of a type go to a group's memory by themselves."""
+    return target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and scalar == F32
 
 
 def tiled(module: Module, name: str, p: MatrixProduct, sides: tuple[int, int], work: Scalar, write: WriteTile) -> Phase:
@@ -91,6 +109,8 @@ class TileSums:
     inner: int
     height: int
     width: int
+    # Whether elements go to the group's memory by themselves.
+    copied: bool = False
 
     @property
     def steps(self) -> int:
@@ -100,12 +120,18 @@ class TileSums:
     @property
     def rows(self) -> list[Value]:
         """The lines of the left side that this thread sums, in the tile."""
-        return [self.thread // SIDE * TOGETHER + line for line in shifts(self.height)]
+        return [self.places[0] * TOGETHER + line for line in shifts(self.height)]
 
     @property
     def columns(self) -> list[Value]:
         """Those of the right side."""
-        return [self.thread % SIDE * TOGETHER + line for line in shifts(self.width)]
+        return [self.places[1] * TOGETHER + line for line in shifts(self.width)]
+
+    @property
+    def places(self) -> tuple[Value, Value]:
+        """Of this thread among 16 x 16: those of a warp are 4 x 8, which read fewer different elements than 2 x 16."""
+        warp, lane = self.thread // 32, self.thread % 32
+        return warp // 2 * 4 + lane // 8, warp % 2 * 8 + lane % 8
 
     def of(self, left: TileSide, right: TileSide) -> list[list[LocalVariable]]:
         """Two slices in turn: one is read while the other is summed."""
@@ -115,28 +141,78 @@ class TileSums:
             NearArray.reserve(b, name, self.work, 2 * self.steps * (side.lines + PAD))
             for name, side in zip("ab", sides, strict=True)
         ]
-        held = [[b.variable(value) for value in side.read(b.constant(0))] for side in sides]
+        if self.copied:
+            self._sum_copied(slices, sides, near, totals)
+        else:
+            self._sum_held(slices, sides, near, totals)
+        return totals
+
+    def _sum_copied(
+        self,
+        slices: int,
+        sides: Sequence[TileSide],
+        near: Sequence[NearArray],
+        totals: Sequence[Sequence[LocalVariable]],
+    ) -> None:
+        b = self.b
+        self._copy(sides, near, b.constant(0))
+        with b.loop(0, slices) as number:
+            copied(b, 0)
+            wait(b)
+            with b.when(b.compare("<", number + 1, slices)):
+                self._copy(sides, near, number + 1)
+            self._multiply(sides, near, totals, number % 2)
+        # What is in the memory is of use until all have multiplied.
+        wait(b)
+
+    def _copy(self, sides: Sequence[TileSide], near: Sequence[NearArray], number: Value) -> None:
+        """A slice goes to its half of the group's memory."""
+        b = self.b
+        for side, array in zip(sides, near, strict=True):
+            elements = zip(self._places(side, number % 2), side.elements(number * self.steps), strict=True)
+            for place, (index, inside) in elements:
+                nbytes = F32.size if inside is None else b.choose(inside, b.constant(F32.size, Type(I32)), 0)
+                at = index if inside is None else b.choose(inside, index, 0)
+                array.fetch_element(place, b.offset(side.source, at, F32), nbytes)
+        seal_copies(b)
+
+    def _places(self, side: TileSide, half: Value) -> list[Value]:
+        """Where this thread's elements go."""
+        pitch = side.lines + PAD
+        return [(half * self.steps + step) * pitch + line for line, step in side.places()]
+
+    def _sum_held(
+        self,
+        slices: int,
+        sides: Sequence[TileSide],
+        near: Sequence[NearArray],
+        totals: Sequence[Sequence[LocalVariable]],
+    ) -> None:
+        b = self.b
+        held = [[b.variable(value) for value in self._read(side, b.constant(0))] for side in sides]
         self._keep(sides, near, held, b.constant(0))
         wait(b)
         with b.loop(0, slices) as number:
             further = b.compare("<", number + 1, slices)
             with b.when(further):
                 for side, values in zip(sides, held, strict=True):
-                    for variable, value in zip(values, side.read((number + 1) * self.steps), strict=True):
+                    for variable, value in zip(values, self._read(side, (number + 1) * self.steps), strict=True):
                         variable.set(value)
             self._multiply(sides, near, totals, number % 2)
             with b.when(further):
                 self._keep(sides, near, held, (number + 1) % 2)
             wait(b)
-        return totals
+
+    def _read(self, side: TileSide, start: Value) -> list[Value]:
+        return [element(self.b, side, place) for place in side.elements(start)]
 
     def _keep(
         self, sides: Sequence[TileSide], near: Sequence[NearArray], held: Sequence[Sequence[LocalVariable]], half: Value
     ) -> None:
         """What was read goes to one of two halves of the group's memory."""
         for side, array, values in zip(sides, near, held, strict=True):
-            for (line, step), value in zip(side.places(), values, strict=True):
-                array.store(value.get(), (half * self.steps + step) * (side.lines + PAD) + line)
+            for place, value in zip(self._places(side, half), values, strict=True):
+                array.store(value.get(), place)
 
     def _multiply(
         self,
@@ -147,7 +223,7 @@ class TileSums:
     ) -> None:
         """All steps of a slice."""
         b, shares = self.b, (self.height, self.width)
-        threads = self.thread // SIDE, self.thread % SIDE
+        threads = self.places
         pitches = [side.lines + PAD for side in sides]
         bases = [
             half * (self.steps * pitch) + thread * TOGETHER for pitch, thread in zip(pitches, threads, strict=True)
@@ -162,21 +238,31 @@ class TileSums:
                     total.set(b.accumulate(row, column, total.get()))
 
 
-# What a thread sums along each axis, largest first; and in f64, of which fewer fit the registers.
-SHARES, WIDE_SHARES = (8, 4), (4,)
-# Tiles that keep a device busy: with fewer, smaller ones are taken.
-MANY_TILES = 132
+# What a thread sums along each axis, with the time of a tile beside that of 4 x 4, on an H200: 4096³ and 1024³; and
+# convolutions of 32 x 14 x 14 x 256 and 32 x 56 x 56 x 64. In f64 fewer fit the registers.
+Costs = Mapping[tuple[int, int], float]
+PRODUCT_COSTS: Costs = {(8, 8): 2.7, (8, 4): 1.75, (4, 8): 1.75, (4, 4): 1.0}
+CORRELATION_COSTS: Costs = {(8, 8): 3.4, (8, 4): 1.7, (4, 8): 1.6, (4, 4): 1.0}
+LEAST_SHARES = (4, 4)
+# Processors of a device, for which tiles are chosen.
+PROCESSORS = 132
 
 
-def shares_of(target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int) -> tuple[int, int]:
-    """What a thread sums along each axis: the most for which there are tiles enough, and memory of the group."""
-    shares, most = WIDE_SHARES if work == F64 else SHARES, NEAR_BYTES if target.triple == PTX_TRIPLE else FEW_BYTES
-    # A share that reaches twice as far as the matrix would leave half of the threads idle.
-    heights, widths = ([each for each in shares if SIDE * each < 2 * size] for size in (rows, columns))
-    for height in heights:
-        for width in widths:
-            nbytes = 2 * steps_of(target) * (SIDE * (height + width) + 2 * PAD) * work.size
-            tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
-            if tiles >= MANY_TILES and nbytes <= most:
-                return height, width
-    return shares[-1], shares[-1]
+def shares_of(
+    target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int, costs: Costs
+) -> tuple[int, int]:
+    """What a thread sums along each axis: what takes the least time, of that for which a group has memory."""
+    most = NEAR_BYTES if target.triple == PTX_TRIPLE else FEW_BYTES
+
+    def fits(shares: tuple[int, int]) -> bool:
+        nbytes = 2 * steps_of(target) * (SIDE * sum(shares) + 2 * PAD) * work.size
+        # A share that reaches twice as far as the matrix would leave half of the threads idle.
+        reaches = any(SIDE * share >= 2 * size for share, size in zip(shares, (rows, columns), strict=True))
+        return shares == LEAST_SHARES or (work != F64 and nbytes <= most and not reaches)
+
+    def time(shares: tuple[int, int]) -> float:
+        height, width = shares
+        tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
+        return ceiling(tiles, PROCESSORS) * costs[shares]
+
+    return min(filter(fits, costs), key=time)

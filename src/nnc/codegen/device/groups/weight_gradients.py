@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns, columns_of
 from nnc.codegen.device.groups.near import thread_of, wait
-from nnc.codegen.device.groups.tiles import SIDE, THREADS, TileSums, element, places_of, shares_of
+from nnc.codegen.device.groups.tiles import CORRELATION_COSTS, SIDE, THREADS, Element, TileSums, places_of, shares_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import Builder, Module, Type, Value
+from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.core.values.derived import known
@@ -46,7 +46,7 @@ class GroupWeightGradient:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two where sums are cut."""
         p = self.problem
-        height, width = shares_of(module.target, p.work, p.groups, p.rows, p.group_filters)
+        height, width = shares_of(module.target, p.work, p.groups, p.rows, p.group_filters, CORRELATION_COSTS)
         down, across = ceiling(p.rows, SIDE * height), ceiling(p.group_filters, SIDE * width)
         tiles = down * across * p.groups
         with phase(module, f"{name}_sums") as w:
@@ -129,14 +129,19 @@ class SlopeSide:
         """Neighbours read filters that lie side by side."""
         return places_of(self.thread, self.lines, along_k=False)
 
-    def read(self, start: Value) -> list[Value]:
+    @property
+    def kinds(self) -> tuple[Scalar, Scalar]:
+        """Of operands, and of sums."""
+        return self.p.scalar, self.p.work
+
+    def elements(self, start: Value) -> list[Element]:
         """This thread's elements of the slice."""
-        b, p, values = self.b, self.p, []
+        b, p, elements = self.b, self.p, list[Element]()
         for line, step in self.places():
             filter_, pixel = self.first + line, self.start + start + step
             inside = b.both(b.compare("<", filter_, p.group_filters), b.compare("<", pixel, self.end))
-            values.append(element(b, self.source, pixel * p.filters + filter_, (p.scalar, p.work), inside))
-        return values
+            elements.append((pixel * p.filters + filter_, inside))
+        return elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +161,14 @@ class TapSide:
         """Neighbours read channels that lie side by side."""
         return places_of(self.thread, self.lines, along_k=False)
 
-    def read(self, start: Value) -> list[Value]:
-        """This thread's elements of the slice; 0 outside of the image."""
-        b, p, values = self.b, self.p, []
+    @property
+    def kinds(self) -> tuple[Scalar, Scalar]:
+        """Of operands, and of sums."""
+        return self.p.scalar, self.p.work
+
+    def elements(self, start: Value) -> list[Element]:
+        """This thread's elements of the slice; those outside of the image are outside."""
+        b, p, elements = self.b, self.p, list[Element]()
         for line, step in self.places():
             row, pixel = self.first + line, self.start + start + step
             tap, channel = b.divided(row, p.group_channels, p.rows + self.lines)
@@ -171,5 +181,5 @@ class TapSide:
             for place, size in ((y, p.sizes[0]), (x, p.sizes[1])):
                 inside = b.both(inside, b.both(b.compare(">=", place, 0), b.compare("<", place, size)))
             index = ((number * p.sizes[0] + y) * p.sizes[1] + x) * p.channels + channel
-            values.append(element(b, self.source, index, (p.scalar, p.work), inside))
-        return values
+            elements.append((index, inside))
+        return elements

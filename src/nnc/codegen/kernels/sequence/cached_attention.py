@@ -90,7 +90,7 @@ class CachedAttention:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slots:
+class Slots:
     """Where parts lie in the workspace: numbers [rows, parts] twice, sums [rows, parts, values]."""
 
     tops: Value
@@ -98,7 +98,7 @@ class _Slots:
     sums: Value
 
     @classmethod
-    def of(cls, problem: CachedAttention, w: PhaseWriter) -> _Slots:
+    def of(cls, problem: CachedAttention, w: PhaseWriter) -> Slots:
         count = problem.batch * problem.rows * problem.heads * problem.parts
         place = w.argument(5 + 2 * problem.scaled)
         return cls(*(w.b.offset(place, start, problem.scalar) for start in (0, count, 2 * count)))
@@ -333,7 +333,7 @@ class _PartWriter:
                 b.store(unit / b.choose(b.compare("==", total, 0.0), unit, total), factors, head)
             result = Matrix(b.offset(self.w.argument(4 + 2 * p.scaled), start * p.values, p.scalar), p.values)
         else:
-            slots, factors = _Slots.of(p, self.w), None
+            slots, factors = Slots.of(p, self.w), None
             with b.loop(0, repeats) as head:
                 for place, held in ((slots.tops, self.tops), (slots.totals, self.totals)):
                     b.store(b.load(held, row * repeats + head, Type(p.scalar)), place, (start + head) * p.parts + part)
@@ -347,7 +347,7 @@ class _PartWriter:
 def _write_joined(problem: CachedAttention, w: PhaseWriter) -> None:
     """y[row] = sum of parts · e^(top - highest), over the sum of their totals · e^(top - highest); 0 of nothing"""
     b, p = w.b, problem
-    slots, y = _Slots.of(p, w), w.argument(4 + 2 * p.scaled)
+    slots, y = Slots.of(p, w), w.argument(4 + 2 * p.scaled)
     kind, lanes = Type(p.scalar), b.target.lanes(8 * p.scalar.size)
     with b.loop(w.begin, w.end) as row:
         top = b.variable(b.constant(-math.inf, kind))
