@@ -33,6 +33,7 @@ from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
 
 CUDA, VULKAN = cuda_target(9, 0), vulkan_target(32)
+assert CUDA is not None
 VALIDATOR, PTXAS = shutil.which("spirv-val"), shutil.which("ptxas")
 
 
@@ -86,7 +87,7 @@ def test_a_launch_has_a_group_for_each_tile() -> None:
 @pytest.mark.skipif(VALIDATOR is None or PTXAS is None, reason="no spirv-val or no ptxas")
 @pytest.mark.parametrize("dtype", [F32, F16, BF16, F64], ids=str)
 def test_texts_are_valid_for_both_kinds_of_devices(dtype: DType, tmp_path: Path) -> None:
-    made = machine()
+    made = machine(target=CUDA)
     for number, generator in enumerate(
         (
             product((200, 70), (70, 150), dtype, bias=True),
@@ -98,13 +99,13 @@ def test_texts_are_valid_for_both_kinds_of_devices(dtype: DType, tmp_path: Path)
         module.write_bytes(spirv_module(device_kernel(generator, VULKAN, "k")).code)
         subprocess.run([str(VALIDATOR), "--target-env", "vulkan1.2", str(module)], check=True)
         assembly.write_text(compiled(device_kernel(generator, CUDA, "k"), made, 2))
-        subprocess.run([str(PTXAS), "-arch=sm_90", str(assembly), "-o", str(tmp_path / "out")], check=True)
+        subprocess.run([str(PTXAS), f"-arch={CUDA.processor}", str(assembly), "-o", str(tmp_path / "out")], check=True)
 
 
 @pytest.mark.skipif(VALIDATOR is None or PTXAS is None, reason="no spirv-val or no ptxas")
 def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
     window = Window((1, 1), ((1, 1), (1, 1)), (1, 1))
-    made = machine()
+    made = machine(target=CUDA)
     operands = (
         (softmax, NoAttrs(), [spec((7, 4000))]),
         (LAYER_NORM, NormalizationAttrs((1,), (1,)), [spec((7, 2048)), spec((2048,)), spec((2048,))]),
@@ -124,4 +125,6 @@ def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
         text = compiled(kernel, made, 2)
         assert op is not tanh or ("ld.global.v4" in text and "st.global.v4" in text)
         assembly.write_text(text)
-        subprocess.run([str(PTXAS), "-arch=sm_90", "-v", str(assembly), "-o", str(tmp_path / "out")], check=True)
+        subprocess.run(
+            [str(PTXAS), f"-arch={CUDA.processor}", "-v", str(assembly), "-o", str(tmp_path / "out")], check=True
+        )

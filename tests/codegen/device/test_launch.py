@@ -21,6 +21,7 @@ from tests.conformance.runs import check_agreement, contiguous, filled
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.launch import DeviceKernel, device_kernel
+from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
@@ -31,6 +32,7 @@ from nnc.ops.rules import infer
 
 PTXAS = shutil.which("ptxas")
 CUDA = cuda_target(8, 0)
+assert CUDA is not None
 
 
 def compiled(kernel: DeviceKernel, machine: llvm.TargetMachine, level: int = 0) -> str:
@@ -42,11 +44,11 @@ def compiled(kernel: DeviceKernel, machine: llvm.TargetMachine, level: int = 0) 
     return str(machine.emit_assembly(module))
 
 
-def machine(level: int = 3) -> llvm.TargetMachine:
+def machine(level: int = 3, target: TargetDescription = CUDA) -> llvm.TargetMachine:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(CUDA.triple)
-    return target.create_target_machine(cpu=CUDA.processor, features=CUDA.features, opt=level)
+    processor = llvm.Target.from_triple(target.triple)
+    return processor.create_target_machine(cpu=target.processor, features=target.features, opt=level)
 
 
 def test_each_capability_has_the_row_of_the_newest_code_that_it_runs() -> None:
