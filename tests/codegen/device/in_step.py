@@ -41,13 +41,26 @@ MATHEMATICS = {
     "llvm.fabs": np.abs, "llvm.sqrt": np.sqrt, "llvm.floor": np.floor, "llvm.ceil": np.ceil, "llvm.trunc": np.trunc,
     "llvm.roundeven": np.rint, "llvm.smin": np.minimum, "llvm.smax": np.maximum, "llvm.copysign": np.copysign,
 }  # fmt: skip
-SHORT_FORMS = {"nnc.bf16.f32": lambda x: x.astype(ml_dtypes.bfloat16).view(np.int16), "nnc.ratio.f32": np.divide}
 WARP = 32
 Values = NDArray[np.generic]
 
 
 def unsigned(values: Values) -> Values:
     return values.view(np.dtype(f"u{values.dtype.itemsize}")) if values.dtype.kind == "i" else values
+
+
+def paired(kind: type, low: Values, high: Values) -> Values:
+    """Two numbers as a word, the first in its low half."""
+    return np.stack([low.astype(kind), high.astype(kind)], 1).view(np.int32)[:, 0]
+
+
+SHORT_FORMS: dict[str, Callable[..., Values]] = {
+    "nnc.bf16.f32": lambda x: x.astype(ml_dtypes.bfloat16).view(np.int16),
+    "nnc.ratio.f32": np.divide,
+    "nnc.power": np.exp2,
+    "nnc.pair.bf16": partial(paired, ml_dtypes.bfloat16),
+    "nnc.pair.f16": partial(paired, np.float16),
+}
 
 
 class Group:
@@ -259,8 +272,6 @@ class _Frame:
         if name.startswith("nnc.shuffle"):
             assert self.active.reshape(-1, WARP).all(1)[self.active[::WARP]].all(), "a warp exchanges apart"
             return values[0][threads // WARP * WARP + values[1] % WARP]
-        if name == "nnc.power":
-            return np.exp2(values[0])
         if name == "nnc.any":
             said = (values[0] & self.active).reshape(-1, WARP).any(1)
             return said[threads // WARP]

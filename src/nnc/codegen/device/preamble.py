@@ -64,6 +64,16 @@ def _multiply(name: str, intrinsic: str, word: str) -> str:
     return f"define internal void @nnc.multiply.{name}({arguments}) #0 {{\n" + "\n".join([*lines, "ret void", "}"])
 
 
+def _pair(name: str, kind: str) -> tuple[str, tuple[str, ...]]:
+    """Two numbers of 16 bits as a word, the first in its low half."""
+    intrinsic = f"llvm.nvvm.ff2{name}x2.rn"
+    text = (
+        f"define internal i32 @nnc.pair.{name}(float %x, float %z) #0 {{\n"
+        f"%p = call <2 x {kind}> @{intrinsic}(float %z, float %x)\n%y = bitcast <2 x {kind}> %p to i32\nret i32 %y\n}}"
+    )
+    return text, (intrinsic,)
+
+
 def _step(name: str, intrinsic: str, number: int | None = None, kind: str = "i32") -> tuple[str, tuple[str, ...]]:
     """A function that is one call without a result, and what it calls."""
     given = "" if number is None else f"{kind} {number}"
@@ -130,6 +140,7 @@ _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "store <4 x i32> %s, ptr %x, align 16\nret void\n}",
         (),
     ),
+    **{f"nnc.pair.{name}": _pair(name, kind) for name, kind in (("bf16", "bfloat"), ("f16", "half"))},
     "nnc.power": (
         "define internal float @nnc.power(float %x) #0 {\n%y = call float @llvm.nvvm.ex2.approx.f32(float %x)\n"
         "ret float %y\n}",
@@ -218,6 +229,8 @@ _PTX_DECLARATIONS = {
     },
     "llvm.nvvm.f2bf16.rn": "declare bfloat @llvm.nvvm.f2bf16.rn(float)",
     "llvm.nvvm.div.full": "declare float @llvm.nvvm.div.full(float, float)",
+    "llvm.nvvm.ff2bf16x2.rn": "declare <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(float, float)",
+    "llvm.nvvm.ff2f16x2.rn": "declare <2 x half> @llvm.nvvm.ff2f16x2.rn(float, float)",
     "llvm.nvvm.ex2.approx.f32": "declare float @llvm.nvvm.ex2.approx.f32(float)",
     "llvm.nvvm.cp.async.commit.group": "declare void @llvm.nvvm.cp.async.commit.group()",
     "llvm.nvvm.cp.async.wait.group": "declare void @llvm.nvvm.cp.async.wait.group(i32)",

@@ -63,7 +63,9 @@ class GroupCorrelation:
     def _core(self, module: Module, name: str, core: Core) -> Phase:
         p = self.problem
         pixels = p.batch * core.rows * core.columns
-        height, width = shares_of(module.target, p.work, p.groups, pixels, p.filters, CORRELATION_COSTS)
+        height, width = shares_of(
+            module.target, p.work, p.groups, pixels, p.filters, p.depth * len(core.taps), CORRELATION_COSTS
+        )
         down, across = ceiling(pixels, SIDE * height), ceiling(p.filters, SIDE * width)
         with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
             _CoreWriter(self, w, core, height, width).write(

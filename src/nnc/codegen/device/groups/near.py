@@ -113,6 +113,13 @@ def power_of_two(b: Builder, value: Value) -> Value:
     return b.emit(value.type, f"call float @nnc.power(float {value.text})")
 
 
+def pair_of(b: Builder, low: Value, high: Value, scalar: Scalar) -> Value:
+    """Two numbers of f32 rounded to 16 bits, as a word of 32, by the device's own instruction."""
+    name = f"nnc.pair.{scalar.name}"
+    b.module.declare(name, "i32", ["float", "float"])
+    return b.emit(Type(I32), f"call i32 @{name}(float {low.text}, float {high.text})")
+
+
 def multiply_matrices(
     b: Builder, scalar: Scalar, left: Sequence[Value], right: Sequence[Value], totals: Sequence[LocalVariable]
 ) -> None:

@@ -16,11 +16,11 @@ from nnc.codegen.device.groups.tiles import (
     SIDE,
     THREADS,
     TOGETHER,
+    TURNED_COSTS,
     Element,
     TileSums,
     places_of,
     shares_of,
-    steps_of,
     tiled,
 )
 from nnc.codegen.frame.access import locate
@@ -46,7 +46,8 @@ class GroupProduct:
         p = product.problem
         if p.width or p.blocks is not None or min(p.rows, p.columns) < TOGETHER or not p.inner:
             return None
-        return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns, PRODUCT_COSTS))
+        costs = TURNED_COSTS if p.b_inner == 1 and p.b_columns != 1 else PRODUCT_COSTS
+        return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns, p.inner, costs))
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
@@ -67,8 +68,22 @@ class GroupProduct:
         thread, kinds = thread_of(b), (p.scalar, p.work)
         sums = TileSums(b, thread, p.work, p.inner, self.height, self.width)
         totals = sums.of(
-            StridedSide(b, thread, kinds, left, p.a_rows, p.a_inner, row, p.rows, SIDE * self.height, p.inner),
-            StridedSide(b, thread, kinds, right, p.b_columns, p.b_inner, column, p.columns, SIDE * self.width, p.inner),
+            StridedSide(
+                b, thread, kinds, left, p.a_rows, p.a_inner, row, p.rows, SIDE * self.height, p.inner, sums.steps
+            ),
+            StridedSide(
+                b,
+                thread,
+                kinds,
+                right,
+                p.b_columns,
+                p.b_inner,
+                column,
+                p.columns,
+                SIDE * self.width,
+                p.inner,
+                sums.steps,
+            ),
         )
         results = ResultWriter(p.bias, self.product.epilogue, p.scalar, p.work, w, c)
         narrow, low = p.columns % (SIDE * self.width), p.rows % (SIDE * self.height)
@@ -86,7 +101,8 @@ class GroupProduct:
 class StridedSide:
     """A matrix with strides `along` the tile and for each `step`, whose tile has `lines` lines of `size` from `first`.
 
-    `kinds` are its type in memory and that of the sums, `inner` the steps that there are.
+    `kinds` are its type in memory and that of the sums, `inner` the steps that there are,
+    `steps` those of a slice.
     """
 
     b: Builder
@@ -99,10 +115,11 @@ class StridedSide:
     size: int
     lines: int
     inner: int
+    steps: int
 
     def places(self) -> Iterator[tuple[Value, Value]]:
         """Neighbours read what lies side by side."""
-        return places_of(self.thread, self.lines, along_k=self.step == 1 and self.along != 1)
+        return places_of(self.thread, self.lines, along_k=self.step == 1 and self.along != 1, steps=self.steps)
 
     def elements(self, start: Value) -> list[Element]:
         """This thread's elements of the slice."""
@@ -112,7 +129,7 @@ class StridedSide:
             inside = []
             if self.size % self.lines:
                 inside.append(b.compare("<", place, self.size))
-            if self.inner % steps_of(b.target):
+            if self.inner % self.steps:
                 inside.append(b.compare("<", k, self.inner))
             index = place * self.along + k * self.step
             condition = b.both(*inside) if len(inside) == 2 else inside[0] if inside else None

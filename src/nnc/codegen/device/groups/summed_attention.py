@@ -3,7 +3,8 @@
 An item is 64 rows of a head by 8 x 16 threads. Tiles of 64 columns follow each other: a thread sums the scores of 8
 rows and 4 columns, turns them into powers under the largest so far, and sums 8 rows and some features of y. q and k lie
 in the memory of the group a feature after another, powers a column after another. The next k is copied while v is
-summed, the next v while k is. Operands: q, k, v, y, lse.
+summed, the next v while k is. Operands: q, k, v, a mask if there is one,
+y, lse.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import NearArray, copied, exchanged, power_of_two, seal_copies, thread_of, wait
+from nnc.codegen.device.groups.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.tiles import copies_elements
 from nnc.codegen.device.preamble import near_bytes_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
@@ -41,9 +43,9 @@ class SummedAttention:
 
     @classmethod
     def of(cls, problem: Attention, target: TargetDescription) -> SummedAttention | None:
-        """The kernel of attention in f32 without a mask, of several rows, where a group has the memory."""
+        """The kernel of attention in f32 of several rows, where a group has the memory."""
         p = problem
-        if p.gradient or p.mask is not None or not p.transposed or not copies_elements(target, p.scalar):
+        if p.gradient or not p.transposed or not copies_elements(target, p.scalar):
             return None
         kernel = cls(p)
         fits = max(p.features, p.values) <= MOST_FEATURES and kernel.sizes[-1] * F32.size <= near_bytes_of(target)
@@ -80,6 +82,8 @@ class _TileWriter:
     def __init__(self, kernel: SummedAttention, w: PhaseWriter, batch: Value, head: Value, first: Value) -> None:
         self.kernel, self.p, self.w, self.b = kernel, kernel.problem, w, w.b
         self.batch, self.head, self.first = batch, head, first
+        self.mask = ScoreMask.of(w, self.p, self.p.mask, batch, head)
+        self.result = POSITION + (self.mask is not None)
         b, kind = self.b, Type(F32)
         self.keys, self.values, self.powers, end = kernel.sizes
         self.near = NearArray.reserve(b, "heads", F32, end)
@@ -189,10 +193,11 @@ class _TileWriter:
 
     def _power(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
         """Powers of a thread's scores go to the memory of the group; what was summed before is weighed anew."""
-        b, factor = self.b, self.p.scale / math.log(2.0)
+        b = self.b
+        self._scale(scores, start)
         self._hide(scores, start)
         for number, (totals, sums) in enumerate(zip(scores, self.sums, strict=True)):
-            mine = [total.get() * factor for total in totals]
+            mine = [total.get() for total in totals]
             before = top = self.tops[number].get()
             for score in mine:
                 top = b.larger(top, score)
@@ -209,6 +214,16 @@ class _TileWriter:
             self.totals[number].set(total)
             for each in sums:
                 each.set(each.get() * again)
+
+    def _scale(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
+        """Scores in powers of two, with the mask."""
+        factor = self.p.scale / math.log(2.0)
+        for number, totals in enumerate(scores):
+            for place, total in enumerate(totals):
+                score = total.get() * factor
+                if self.mask is not None:
+                    score = self.mask.applied(score, self.first + self.row + number, start + self.column + place)
+                total.set(score)
 
     def _hide(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
         """-inf for columns that a row does not see."""
@@ -252,9 +267,13 @@ class _TileWriter:
                 with b.when(b.compare("==", self.column, 0)):
                     lse = self.tops[number].get() * math.log(2.0) + mathematics.logarithm(b, total)
                     index = (self.batch * p.heads + self.head) * p.rows + line
-                    b.store(b.choose(nothing, b.constant(math.inf, total.type), lse), self.w.argument(4), index)
+                    b.store(
+                        b.choose(nothing, b.constant(math.inf, total.type), lse),
+                        self.w.argument(self.result + 1),
+                        index,
+                    )
                 start = ((self.batch * p.rows + line) * p.heads + self.head) * p.values
                 for place, each in enumerate(sums):
                     feature = self.column + (place // WIDE * SIDE + place % WIDE)
                     with b.when(b.compare("<", feature, p.values)) if p.values % SIDE else b.always():
-                        b.store(each.get() * inverse, self.w.argument(3), start + feature)
+                        b.store(each.get() * inverse, self.w.argument(self.result), start + feature)

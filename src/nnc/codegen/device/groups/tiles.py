@@ -28,6 +28,8 @@ SIDE, PAD = 16, 4
 THREADS = SIDE * SIDE
 # Steps of k in a slice, and bytes of a group's memory: each device of Vulkan's has 16 KiB, each of CUDA's 48.
 STEPS, FEW_STEPS, NEAR_BYTES, FEW_BYTES = 16, 8, 48 * 1024, 16 * 1024
+# A thread that sums more along an axis has slices of few steps: they fit the memory of a group.
+MOST_SHARE = 8
 # Elements of a thread that lie side by side in a tile, as many as one load of the group's memory reads.
 TOGETHER = 4
 
@@ -58,14 +60,17 @@ class TileSide(Protocol):
         """The line and the step in the slice of each element that this thread reads."""
 
 
-def steps_of(target: TargetDescription) -> int:
-    """Steps of k in a slice."""
-    return STEPS if target.triple == PTX_TRIPLE else FEW_STEPS
+def steps_of(target: TargetDescription, shares: tuple[int, int] = (8, 8)) -> int:
+    """Steps of k in a slice of tiles of which a thread sums so much along each axis."""
+    return STEPS if target.triple == PTX_TRIPLE and max(shares) <= MOST_SHARE else FEW_STEPS
 
 
-def places_of(thread: Value, lines: int, *, along_k: bool) -> Iterator[tuple[Value, Value]]:
-    """As many as a thread reads of so many lines: neighbours read one line `along_k`, or neighbouring lines."""
-    steps = steps_of(thread.builder.target)
+def places_of(thread: Value, lines: int, *, along_k: bool, steps: int = 0) -> Iterator[tuple[Value, Value]]:
+    """As many as a thread reads of so many lines: neighbours read one line `along_k`, or neighbouring lines.
+
+    A slice has as many steps as tiles of the usual sides, or `steps`.
+    """
+    steps = steps or steps_of(thread.builder.target)
     for number in range(lines * steps // THREADS):
         if along_k:
             yield thread // steps + number * (THREADS // steps), thread % steps
@@ -115,7 +120,7 @@ class TileSums:
     @property
     def steps(self) -> int:
         """Of a slice."""
-        return steps_of(self.b.target)
+        return steps_of(self.b.target, (self.height, self.width))
 
     @property
     def rows(self) -> list[Value]:
@@ -238,24 +243,27 @@ class TileSums:
                     total.set(b.accumulate(row, column, total.get()))
 
 
-# What a thread sums along each axis, with the time of a tile beside that of 4 x 4, on an H200: 4096³ and 1024³; and
-# convolutions of 32 x 14 x 14 x 256 and 32 x 56 x 56 x 64. In f64 fewer fit the registers.
-Costs = Mapping[tuple[int, int], float]
-PRODUCT_COSTS: Costs = {(8, 8): 2.7, (8, 4): 1.75, (4, 8): 1.75, (4, 4): 1.0}
-CORRELATION_COSTS: Costs = {(8, 8): 3.4, (8, 4): 1.7, (4, 8): 1.6, (4, 4): 1.0}
+# What a thread sums along each axis, with the time of a step of a tile and of all else beside that of a step of 4 x 4,
+# 36 ns on an H200: 4096³, 1024³, 96 of 512 x 64 x 512; where neighbours of the right side lie along k; convolutions of
+# 32 x 14 x 14 x 256 and 32 x 56 x 56 x 64. In f64 fewer fit the registers.
+Costs = Mapping[tuple[int, int], tuple[float, float]]
+SMALL_COSTS: Costs = {(8, 4): (1.75, 66.0), (4, 8): (1.75, 66.0), (4, 4): (1.0, 28.0)}
+PRODUCT_COSTS: Costs = {(8, 16): (5.1, 450.0), (8, 8): (2.7, 220.0), **SMALL_COSTS}
+TURNED_COSTS: Costs = {(16, 8): (5.0, 450.0), (8, 8): (3.4, 220.0), **SMALL_COSTS}
+CORRELATION_COSTS: Costs = {(8, 8): (3.4, 220.0), (8, 4): (1.7, 66.0), (4, 8): (1.6, 66.0), (4, 4): (1.0, 28.0)}
 LEAST_SHARES = (4, 4)
 # Processors of a device, for which tiles are chosen.
 PROCESSORS = 132
 
 
 def shares_of(
-    target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int, costs: Costs
+    target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int, inner: int, costs: Costs
 ) -> tuple[int, int]:
     """What a thread sums along each axis: what takes the least time, of that for which a group has memory."""
     most = NEAR_BYTES if target.triple == PTX_TRIPLE else FEW_BYTES
 
     def fits(shares: tuple[int, int]) -> bool:
-        nbytes = 2 * steps_of(target) * (SIDE * sum(shares) + 2 * PAD) * work.size
+        nbytes = 2 * steps_of(target, shares) * (SIDE * sum(shares) + 2 * PAD) * work.size
         # A share that reaches twice as far as the matrix would leave half of the threads idle.
         reaches = any(SIDE * share >= 2 * size for share, size in zip(shares, (rows, columns), strict=True))
         return shares == LEAST_SHARES or (work != F64 and nbytes <= most and not reaches)
@@ -263,6 +271,7 @@ def shares_of(
     def time(shares: tuple[int, int]) -> float:
         height, width = shares
         tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
-        return ceiling(tiles, PROCESSORS) * costs[shares]
+        step, rest = costs[shares]
+        return ceiling(tiles, PROCESSORS) * (step * inner + rest)
 
     return min(filter(fits, costs), key=time)

@@ -46,7 +46,9 @@ class GroupWeightGradient:
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase, or two where sums are cut."""
         p = self.problem
-        height, width = shares_of(module.target, p.work, p.groups, p.rows, p.group_filters, CORRELATION_COSTS)
+        height, width = shares_of(
+            module.target, p.work, p.groups, p.rows, p.group_filters, self.length, CORRELATION_COSTS
+        )
         down, across = ceiling(p.rows, SIDE * height), ceiling(p.group_filters, SIDE * width)
         tiles = down * across * p.groups
         with phase(module, f"{name}_sums") as w:

@@ -4,7 +4,8 @@
 
 An item is some rows of a head, 16 of each warp. Tiles of 64 columns follow each other: their scores are summed in f32,
 the largest so far is m, powers are added to l in f32 and, rounded to 16 bits, weigh v; what was summed under another m
-is multiplied by a power. The next tile of k and v is copied meanwhile. Operands: q, k, v, y, lse.
+is multiplied by a power. The next tile of k and v is copied meanwhile. Operands: q, k, v, a mask if there
+is one, y, lse.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from nnc.codegen.device.groups.near import (
     copied,
     exchanged,
     multiply_matrices,
+    pair_of,
     power_of_two,
     seal_copies,
     thread_of,
     wait,
 )
-from nnc.codegen.device.groups.results import words_of_halves, write_chunk
+from nnc.codegen.device.groups.results import write_chunk
+from nnc.codegen.device.groups.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.device.warpgroups import ROWS
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
@@ -46,10 +49,11 @@ RESULT_PAD = 8
 
 @dataclass(frozen=True, slots=True)
 class GroupAttention:
-    """The kernel of a problem, whose operands have elements of `scalar`."""
+    """The kernel of a problem, whose operands have elements of `scalar`, and its mask, if there is one, of `mask`."""
 
     problem: Attention
     scalar: Scalar
+    mask: Scalar | None
     warps: int
 
     @property
@@ -64,17 +68,16 @@ class GroupAttention:
 
     @classmethod
     def of(cls, widened: Widened, target: TargetDescription) -> GroupAttention | None:
-        """The kernel of attention without a mask, of features in whole chunks, on devices with matrices of 16 bits."""
+        """The kernel of features in whole chunks, on devices with matrices of 16 bits."""
         p = widened.inner
-        kinds = {operand.stored for operand in (*widened.inputs, widened.results[0])}
-        if not isinstance(p, Attention) or p.gradient or p.mask is not None or len(kinds) > 1:
+        q, k, v, *masks = (operand.stored for operand in widened.inputs)
+        if not isinstance(p, Attention) or p.gradient or {q, k, v, widened.results[0].stored} != {q}:
             return None
-        (scalar,) = kinds
-        able = target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and scalar in NARROW
+        able = target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and q in NARROW
         if not able or any(size % CHUNK or size > MOST_FEATURES for size in (p.features, p.values)):
             return None
         many = p.batch * p.heads * ceiling(p.rows, WARPS * WARP_ROWS) >= MANY_ITEMS
-        return cls(p, scalar, WARPS if many else FEW_WARPS)
+        return cls(p, q, masks[0] if masks else None, WARPS if many else FEW_WARPS)
 
     @property
     def height(self) -> int:
@@ -99,6 +102,7 @@ class _RowsWriter:
     def __init__(self, kernel: GroupAttention, w: PhaseWriter) -> None:
         self.kernel, self.p, self.w, self.b = kernel, kernel.problem, w, w.b
         self.thread = thread_of(self.b)
+        self.result = POSITION + (kernel.mask is not None)
         self.warp, self.lane = self.thread // WARP, self.thread % WARP
         # Panels of 64 features, of 128 bytes a row.
         self.panels = ceiling(self.p.features, ROWS), ceiling(self.p.values, ROWS)
@@ -139,7 +143,8 @@ class _RowsWriter:
 
         copy_q(b.constant(0), first)
         fetch(b.constant(0))
-        state = _State(self, first)
+        mask = ScoreMask.of(self.w, p, self.kernel.mask, batch, head)
+        state = _State(self, first, mask)
         with b.loop(0, tiles) as tile:
             copied(b, 0)
             wait(b)
@@ -204,7 +209,9 @@ class _RowsWriter:
             with b.when(b.both(b.compare("==", self.lane % 4, 0), b.compare("<", line, p.rows))):
                 lse = state.tops[half].get() * math.log(2.0) + mathematics.logarithm(b, total)
                 index = (batch * p.heads + head) * p.rows + line
-                b.store(b.choose(nothing, b.constant(math.inf, total.type), lse), self.w.argument(4), index)
+                b.store(
+                    b.choose(nothing, b.constant(math.inf, total.type), lse), self.w.argument(self.result + 1), index
+                )
         wait(b)
         each = p.values // CHUNK
         start = (batch * p.rows * p.heads + head) * p.values
@@ -214,7 +221,9 @@ class _RowsWriter:
                 words = [self.near.load(own * pitch + column + place) for place in range(CHUNK)]
                 values = [b.cast(b.reinterpret(word, F32), self.kernel.scalar) for word in words]
                 y = b.offset(
-                    self.w.argument(3), start + (first + own) * (p.heads * p.values) + column, self.kernel.scalar
+                    self.w.argument(self.result),
+                    start + (first + own) * (p.heads * p.values) + column,
+                    self.kernel.scalar,
                 )
                 write_chunk(b, values, y, b.constant(0), CHUNK)
         wait(b)
@@ -223,8 +232,8 @@ class _RowsWriter:
 class _State:
     """What is known of rows i // 4 and i // 4 + 8 of a warp's: m in powers of two, l, and sums of v."""
 
-    def __init__(self, writer: _RowsWriter, first: Value) -> None:
-        self.writer, self.b, self.p = writer, writer.b, writer.p
+    def __init__(self, writer: _RowsWriter, first: Value, mask: ScoreMask | None) -> None:
+        self.writer, self.b, self.p, self.mask = writer, writer.b, writer.p, mask
         b, kind = self.b, Type(F32)
         self.rows = first + writer.warp * WARP_ROWS + writer.lane // 4
         self.tops = [b.variable(b.constant(-math.inf, kind)) for _ in range(2)]
@@ -250,6 +259,7 @@ class _State:
                 for pair in range(2):
                     total = scores[column // 8 + pair]
                     multiply_matrices(b, w.kernel.scalar, q, k[2 * pair : 2 * pair + 2], total)
+        self._scale(scores, tile * COLUMNS)
         self._hide(scores, tile * COLUMNS)
         powers = self._powers(scores)
         for column in range(0, COLUMNS, 16):
@@ -259,6 +269,17 @@ class _State:
                 v = w.matrices(stage + w.values, column, feature, COLUMNS, lines_first=True, turned=True)
                 for pair in range(2):
                     multiply_matrices(b, w.kernel.scalar, p, v[2 * pair : 2 * pair + 2], self.sums[feature // 8 + pair])
+
+    def _scale(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
+        """Scores in powers of two, with the mask."""
+        factor, first = self.p.scale / math.log(2.0), start + self.writer.lane % 4 * 2
+        for number, sums in enumerate(scores):
+            for place, total in enumerate(sums):
+                score = total.get() * factor
+                if self.mask is not None:
+                    row, column = self.rows + place // 2 * 8, first + (number * 8 + place % 2)
+                    score = self.mask.applied(score, row, column)
+                total.set(score)
 
     def _hide(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
         """-inf for columns that a row does not see."""
@@ -283,10 +304,9 @@ class _State:
     def _powers(self, scores: Sequence[Sequence[LocalVariable]]) -> list[Value]:
         """The powers of a tile in 16 bits, as words of matrices: of 16 columns each rows i // 4 and + 8, twice."""
         b = self.b
-        factor = self.p.scale / math.log(2.0)
         powers: list[list[Value]] = [[], []]
         for half in range(2):
-            mine = [sums[2 * half + pair].get() * factor for sums in scores for pair in range(2)]
+            mine = [sums[2 * half + pair].get() for sums in scores for pair in range(2)]
             top = self.tops[half].get()
             before = top
             for score in mine:
@@ -307,10 +327,5 @@ class _State:
                     each.set(each.get() * factor_before)
         words = []
         for first in range(0, COLUMNS // 4, 2):
-            words += [self._joined(powers[half][first], powers[half][first + 1]) for half in range(2)]
+            words += [pair_of(b, *powers[half][first : first + 2], self.writer.kernel.scalar) for half in range(2)]
         return words
-
-    def _joined(self, low: Value, high: Value) -> Value:
-        """Two numbers, rounded to 16 bits, as a word."""
-        b = self.b
-        return words_of_halves(b, [b.cast(value, self.writer.kernel.scalar) for value in (low, high)])[0]

@@ -1,0 +1,43 @@
+"""Masks of attention: what is added to scores, or hides them, an element for each."""
+
+from __future__ import annotations
+
+import math
+
+from nnc.classes import dataclass
+from nnc.codegen.frame.kernel import PhaseWriter
+from nnc.codegen.ir.builder import BOOL, F32, Scalar, Type, Value
+from nnc.codegen.kernels.sequence.attention import Attention
+
+# The place of the mask among the operands.
+POSITION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMask:
+    """The mask of a head, of elements of `scalar`; its first one is at `start`."""
+
+    problem: Attention
+    scalar: Scalar
+    place: Value
+    start: Value
+
+    @classmethod
+    def of(
+        cls, w: PhaseWriter, problem: Attention, scalar: Scalar | None, batch: Value, head: Value
+    ) -> ScoreMask | None:
+        """None where there is no mask."""
+        if scalar is None:
+            return None
+        steps = problem.mask_strides
+        return cls(problem, scalar, w.argument(POSITION), batch * steps[0] + head * steps[1])
+
+    def applied(self, score: Value, row: Value, column: Value) -> Value:
+        """A score in powers of two with the mask; rows and columns behind the last read that one's."""
+        p, b = self.problem, score.builder
+        steps = p.mask_strides
+        index = self.start + b.least(row, p.rows - 1) * steps[2] + b.least(column, p.columns - 1) * steps[3]
+        read = b.load(self.place, index, Type(self.scalar))
+        if self.scalar == BOOL:
+            return b.choose(read, score, -math.inf)
+        return score + b.cast(read, F32) * (1.0 / math.log(2.0))
