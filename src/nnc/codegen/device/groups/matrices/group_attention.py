@@ -327,5 +327,5 @@ class _State:
                     each.set(each.get() * factor_before)
         words = []
         for first in range(0, COLUMNS // 4, 2):
-            words += [pair_of(b, *powers[half][first : first + 2], self.writer.kernel.scalar) for half in range(2)]
+            words += [pair_of(b, mine[first], mine[first + 1], self.writer.kernel.scalar) for mine in powers]
         return words
