@@ -56,7 +56,9 @@ def shares(generator: Gemm) -> tuple[int, int] | None:
 
 
 def test_tiles_are_as_large_as_there_are_many() -> None:
-    assert shares(product((2048, 64), (64, 2048))) == (8, 8)
+    assert shares(product((4096, 4096), (4096, 4096))) == (8, 16)
+    assert shares(product((4096, 4096), (4096, 4096), attrs=GemmAttrs(transpose_b=True))) == (16, 8)
+    assert shares(product((1024, 1024), (1024, 1024))) == (8, 4)
     assert shares(product((256, 64), (64, 256))) == (4, 4)
     assert shares(product((128 * PROCESSORS, 64), (64, 64))) == (8, 4)
     assert shares(product((2048, 64), (64, 2048), F64)) == (4, 4)
