@@ -6,8 +6,7 @@ results      bias, epilogue, rounding
 products     matrix products in tiles
 matrices     products, convolutions and attention of 16 bits by instructions that multiply matrices
 correlations     convolutions as products of pixels
-summed_attention         attention in f32
-group_cached_attention   attention over what a generation keeps
+attentions       attention in f32 and over what a generation keeps
 group_rows       softmax and norms of long rows
 device_rows  which generator has a kernel of groups
 """

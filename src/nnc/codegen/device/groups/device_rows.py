@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from nnc.codegen.device.groups.attentions.group_cached_attention import GroupCachedAttention
+from nnc.codegen.device.groups.attentions.summed_attention import SummedAttention
 from nnc.codegen.device.groups.block_rows import GroupBlockRows
 from nnc.codegen.device.groups.correlations import GroupCorrelation
-from nnc.codegen.device.groups.group_cached_attention import GroupCachedAttention
 from nnc.codegen.device.groups.group_column_norms import GroupColumnNorm
 from nnc.codegen.device.groups.group_elements import GroupElements
 from nnc.codegen.device.groups.group_reductions import GroupReduction
@@ -19,7 +20,6 @@ from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
 from nnc.codegen.device.groups.matrices.matrix_correlations import MatrixGroupCorrelation
 from nnc.codegen.device.groups.matrices.matrix_products import MatrixGroupProduct
 from nnc.codegen.device.groups.products import GroupProduct
-from nnc.codegen.device.groups.summed_attention import SummedAttention
 from nnc.codegen.device.groups.vector_products import GroupVectorProduct
 from nnc.codegen.device.groups.weight_gradients import GroupWeightGradient
 from nnc.codegen.frame.kernel import Generator, Phase

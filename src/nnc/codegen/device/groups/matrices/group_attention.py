@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.matrices.slices import CHUNK, ROW_WORDS, chunk_copier
 from nnc.codegen.device.groups.near import (
     NearArray,
@@ -27,7 +28,6 @@ from nnc.codegen.device.groups.near import (
     wait,
 )
 from nnc.codegen.device.groups.results import write_chunk
-from nnc.codegen.device.groups.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.device.warpgroups import ROWS
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase

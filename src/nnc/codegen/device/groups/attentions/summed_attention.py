@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.near import NearArray, copied, exchanged, power_of_two, seal_copies, thread_of, wait
-from nnc.codegen.device.groups.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.tiles import copies_elements
 from nnc.codegen.device.preamble import near_bytes_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
