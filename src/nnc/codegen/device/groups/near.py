@@ -143,6 +143,11 @@ def load_words(b: Builder, place: Value) -> list[Value]:
     return [first, *(b.load(place, number, Type(I32)) for number in range(1, 4))]
 
 
+def is_aligned(b: Builder, pointer: Value) -> Value:
+    """Whether an address is a multiple of 16 bytes."""
+    return b.compare("==", b.both(b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64"), b.constant(15)), 0)
+
+
 def store_words(b: Builder, words: Sequence[Value], place: Value) -> None:
     """Four words of 32 bits go to an address that is a multiple of 16."""
     b.module.declare("nnc.store.aligned", "void", ["ptr", *["i32"] * 4])

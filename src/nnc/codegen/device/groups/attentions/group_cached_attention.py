@@ -12,8 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.matrices.slices import is_aligned
-from nnc.codegen.device.groups.near import NearArray, exchanged, load_words, thread_of, wait
+from nnc.codegen.device.groups.near import NearArray, exchanged, is_aligned, load_words, thread_of, wait
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics

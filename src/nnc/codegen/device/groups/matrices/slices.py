@@ -12,20 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, seal_copies
+from nnc.codegen.device.groups.near import NearArray, is_aligned, seal_copies
 from nnc.codegen.device.warpgroups import ROW_BYTES, ROWS
-from nnc.codegen.ir.builder import I32, I64, U16, Builder, Scalar, Type, Value
+from nnc.codegen.ir.builder import I32, U16, Builder, Scalar, Type, Value
 
 # Steps of k in a slice, elements of 16 bytes, and words of a row.
 STEPS, CHUNK, ROW_WORDS = ROWS, 8, ROW_BYTES // 4
 CHUNK_BYTES = 16
 # A row of a slice, and a chunk in it.
 Place = tuple[Value, Value]
-
-
-def is_aligned(b: Builder, pointer: Value) -> Value:
-    """Whether an address is a multiple of 16 bytes."""
-    return b.compare("==", b.both(b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64"), b.constant(15)), 0)
 
 
 def chunk_copier(b: Builder, near: NearArray, source: Value, scalar: Scalar) -> Callable[[Value, Value, Value], None]:
