@@ -3,9 +3,9 @@
     softmax       y[c] = e^(x[c] - m) / s          log_softmax   y[c] = x[c] - m - ln s
     layer_norm    y[c] = (x[c] - mean) / √(variance + ε) · scale[c] + bias[c], and mean and 1 / √ beside it; rms_norm
 
-Thread t of a row has the elements t, t + threads, ... of it. Threads in step have a short row, a group a longer one,
-which is the larger the longer the row; of rows that no group holds all passes read again. Sums are those of a thread's
-elements, then of threads in step by halves, then of these in order.
+Thread t of a row has the elements t, t + threads, ... of it. Threads in step have a short row of a norm, a group a
+longer one, which is the larger the longer the row; of rows that no group holds all passes read again. Sums are those of
+a thread's elements, then of threads in step by halves, then of these in order.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from nnc.core.values.derived import known
 
 # A row's threads: those in step, up to a number of them, and where there are more a group.
 THREADS, MOST_THREADS = 256, 1024
-# Shorter rows are as well done a register at a time. What a thread holds of a row, at most.
-LEAST_COLUMNS, MOST_ELEMENTS = 64, 32
+# Shorter rows are as well done a register at a time: a softmax by threads in step that hold a row has not yet been seen
+# to end well on an H200. What a thread holds of a row, at most.
+LEAST_COLUMNS, SHORT_SOFTMAX, MOST_ELEMENTS = 64, 512, 32
 # Elements of a thread that are read before one is computed.
 TOGETHER = 8
 NANOSECONDS = 1.0
@@ -62,9 +63,10 @@ class GroupRows:
         if not 1 < target.threads <= THREADS or not known(rows.columns) or not known(rows.rows):
             return None
         columns, held = rows.columns, MOST_ELEMENTS * 4 // computed(rows.scalar).size
-        if columns <= LEAST_COLUMNS:
+        short = columns <= min(held * target.threads, MOST_THREADS)
+        if columns <= (SHORT_SOFTMAX if isinstance(rows, Softmax) else LEAST_COLUMNS):
             return None
-        if columns <= min(held * target.threads, MOST_THREADS):
+        if short and not isinstance(rows, Softmax):
             return cls(rows, THREADS, subgroups=True)
         most, threads = MOST_THREADS if target.triple == PTX_TRIPLE else THREADS, THREADS
         while threads < most and columns > held * threads:
