@@ -70,8 +70,10 @@ class GroupAttention:
     def of(cls, widened: Widened, target: TargetDescription) -> GroupAttention | None:
         """The kernel of features in whole chunks, on devices with matrices of 16 bits."""
         p = widened.inner
+        if not isinstance(p, Attention) or p.gradient:
+            return None
         q, k, v, *masks = (operand.stored for operand in widened.inputs)
-        if not isinstance(p, Attention) or p.gradient or {q, k, v, widened.results[0].stored} != {q}:
+        if {q, k, v, widened.results[0].stored} != {q}:
             return None
         able = target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and q in NARROW
         if not able or any(size % CHUNK or size > MOST_FEATURES for size in (p.features, p.values)):
