@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.transforms.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
-    from nnc.nn.files.files import load, save
+    from nnc.nn.files.files import load, save, savez, savez_compressed
     from nnc.numerics import *
     from nnc.symbolic.compiler import arena
 
@@ -108,14 +108,16 @@ __version__ = "0.2.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (
-    "Array", "Generator", "Size", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "Array", "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose",
+    "amax", "amin",
     "angle", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
     "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
     "average", "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool",
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "cdist", "ceil", "chunk",
+    "clamp",
     "clip", "column_stack", "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate",
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",
@@ -166,7 +168,7 @@ _HOMES = {
     **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.transforms.differentiation"),
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.transforms.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.transforms.randomness"),
-    **dict.fromkeys(("load", "save"), "nnc.nn.files"),
+    **dict.fromkeys(("load", "save", "savez", "savez_compressed"), "nnc.nn.files"),
     **dict.fromkeys(("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool_"), "nnc.core.values.dtype"),
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
@@ -283,6 +285,8 @@ __all__ = [
     "planning",
     "profile",
     "save",
+    "savez",
+    "savez_compressed",
     "scan",
     "seed",
     "set_grad_enabled",

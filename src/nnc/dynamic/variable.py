@@ -179,6 +179,11 @@ class Variable(ArrayOperand):
         if value is not self.requires_grad:
             self.graph.train(self, value)
 
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was not computed from what is recorded: gradients end there."""
+        return self.place is None or self.graph.is_leaf(self)
+
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set `requires_grad`, and give the variable back."""
         self.requires_grad = requires_grad

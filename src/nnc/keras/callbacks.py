@@ -19,6 +19,7 @@ from nnc.errors import ArgumentError
 from nnc.keras.engine.callback_list import Callback as Callback
 from nnc.keras.engine.callback_list import CallbackList as CallbackList
 from nnc.keras.engine.callback_list import History as History
+from nnc.keras.named import refused
 from nnc.nn.callbacks import callbacks as log_files
 from nnc.nn.callbacks.event_files import event, record
 
@@ -255,33 +256,69 @@ class CSVLogger(Callback):
 
 @checked
 class TensorBoard(Callback):
-    """The figures of each epoch for TensorBoard: files in the folders `train` and `validation`."""
+    """The figures of each epoch for TensorBoard: files in the folders `train` and `validation`.
 
-    def __init__(self, log_dir: str | Path = "logs", **unused: Any) -> None:
+    With `update_freq="batch"`, or a number, the figures so far after so many updates too, as `batch_loss` and its like.
+    What would write graphs, images, histograms, profiles or embeddings is refused.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | Path = "logs",
+        histogram_freq: Size = 0,
+        write_graph: bool = True,
+        write_images: bool = False,
+        write_steps_per_second: bool = False,
+        update_freq: Literal["epoch", "batch"] | Count = "epoch",
+        profile_batch: Any = 0,
+        embeddings_freq: Size = 0,
+        embeddings_metadata: Any = None,
+    ) -> None:
         super().__init__()
-        self.log_dir = Path(log_dir)
+        for option, value, fix in (
+            ("histogram_freq", histogram_freq, "nnc.histogram(weight) in a callback of your own"),
+            ("write_images", write_images, "model.get_weights() in a callback of your own"),
+            ("write_steps_per_second", write_steps_per_second, "the progress that fit prints, verbose=1"),
+            ("profile_batch", profile_batch, "nnc.profile() around fit"),
+            ("embeddings_freq", embeddings_freq, "layer.get_weights() of the embedding in a callback of your own"),
+            ("embeddings_metadata", embeddings_metadata, "leave it out"),
+        ):
+            if value:
+                raise refused("TensorBoard", option, value, fix)
+        # A graph is Keras' default, and nothing that figures would lack: it is not written.
+        self.log_dir, self.write_graph = Path(log_dir), write_graph
+        self.every = {"epoch": 0, "batch": 1}[update_freq] if isinstance(update_freq, str) else update_freq
+        self._updates = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
         """A file for each."""
         self._files: dict[str, Path] = {}
 
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Write the figures so far, where they are asked for."""
+        self._updates += 1
+        if self.every and self._updates % self.every == 0:
+            self._write("train", self._updates, {f"batch_{name}": value for name, value in (logs or {}).items()})
+
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Write the figures."""
-        now = time.time()
         for part in ("train", "validation"):
             known = {
-                name.removeprefix("val_"): value
+                f"epoch_{name.removeprefix('val_')}": value
                 for name, value in (logs or {}).items()
                 if name.startswith("val_") == (part == "validation")
             }
-            if not known:
-                continue
-            if part not in self._files:
-                self._files[part] = self.log_dir / part / f"events.out.tfevents.{time.time_ns()}"
-                log_files.check_writable(self._files[part])
-                log_files.append(self._files[part], record(event(now, 0, None)))
-            figures = {f"epoch_{name}": value for name, value in known.items()}
-            log_files.append(self._files[part], record(event(now, epoch, figures)))
+            self._write(part, epoch, known)
+
+    def _write(self, part: str, step: int, figures: dict[str, float]) -> None:
+        if not figures:
+            return
+        now = time.time()
+        if part not in self._files:
+            self._files[part] = self.log_dir / part / f"events.out.tfevents.{time.time_ns()}"
+            log_files.check_writable(self._files[part])
+            log_files.append(self._files[part], record(event(now, 0, None)))
+        log_files.append(self._files[part], record(event(now, step, figures)))
 
 
 class TerminateOnNaN(Callback):

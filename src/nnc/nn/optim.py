@@ -16,7 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from nnc.arguments import Positive, Rate, Share, checked
-from nnc.nn.optimization import lr_scheduler, optimizers, transformations
+from nnc.nn.optimization import lr_scheduler, optimizers, rowwise_losses, transformations
+from nnc.nn.optimization.rowwise_losses import *
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.optimization.step_optimizer import ParameterSource, StepOptimizer
 from nnc.nn.optimization.transformations import *
@@ -25,7 +26,8 @@ from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
     "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam", "RMSprop",
-    "StepOptimizer", "lr_scheduler", *transformations.__all__,
+    "StepOptimizer", "lr_scheduler", *rowwise_losses.__all__,
+    *transformations.__all__,
 ]  # fmt: skip
 
 

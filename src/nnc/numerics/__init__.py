@@ -37,6 +37,7 @@ from nnc.core.values.dtype import U32 as uint32
 from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
+from nnc.dynamic.tensor_kind import Tensor
 from nnc.dynamic.transforms.randomness import seed
 from nnc.numerics import fft, flatten_util, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
@@ -64,14 +65,16 @@ for _module in (fft, flatten_util, linalg, random, sys.modules[__name__]):
 randperm = random.permutation
 
 __all__ = [
-    "Array", "Generator", "Size", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose", "amax", "amin",
+    "Array", "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add", "addmm", "all", "allclose",
+    "amax", "amin",
     "angle", "any",
     "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
     "argmin", "argpartition", "argsort", "argwhere", "around", "array", "array_equal", "array_split", "as_tensor",
     "asarray", "asin", "asinh", "astype", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
     "average", "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman", "bmm", "bool", "bool_",
-    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "ceil", "chunk", "clamp",
+    "broadcast_arrays", "broadcast_shapes", "broadcast_to", "can_cast", "cat", "cbrt", "cdist", "ceil", "chunk",
+    "clamp",
     "clip", "column_stack", "complex128", "complex64", "compress", "concat", "concatenate", "conj", "conjugate",
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees", "diag",

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from nnc import ops
 from nnc.array_api import linalg as standard
+from nnc.core.precautions.origin import caller_origin
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, met, pair
 from nnc.numerics.creation import diagonal
 
 __all__ = [
-    "addmm", "bmm", "cross", "dot", "einsum", "inner", "kron", "matmul", "mm", "outer", "polyval", "tensordot",
+    "addmm", "bmm", "cdist", "cross", "dot", "einsum", "inner", "kron", "matmul", "mm", "outer", "polyval", "tensordot",
     "trace", "vdot", "vecdot",
 ]  # fmt: skip
 
@@ -147,6 +148,20 @@ def addmm(c: AnyArray, a: AnyArray, b: AnyArray, alpha: float = 1.0, beta: float
     product = matmul(a, b)
     array, other = pair(product if alpha == 1 else product * alpha, c)
     return array + (other if beta == 1 else other * beta)
+
+
+def cdist(x1: AnyArray, x2: AnyArray, p: float = 2.0) -> Array:
+    """y[…, i, j] = |x1[…, i] - x2[…, j]|ₚ, the distance of each row of one from each of the other.
+
+    >>> nnc.cdist([[0.0, 0.0]], [[3.0, 4.0], [0.0, 1.0]])
+    Variable(f32[1, 2], constant)
+    [[5. 1.]]
+    """
+    a, b = pair(x1, x2)
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
+        got, need = f"x1={a.spec}, x2={b.spec}", "rows of one width, x1[…, n, d] and x2[…, m, d]"
+        raise ShapeError("cdist", got=got, need=need, origin=caller_origin())
+    return standard.vector_norm(ops.subtract(a.expand_dims(-2), b.expand_dims(-3)), axis=-1, ord=p)
 
 
 def polyval(coefficients: AnyArray, x: AnyArray) -> Array:

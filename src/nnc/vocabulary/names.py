@@ -233,7 +233,6 @@ MODULE: Mapping[str, str] = {
     "numpy": "nnc itself: nnc.exp, nnc.linalg",
     "scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     # PyTorch
-    "Tensor": "nnc.tensor(value), or nnc.Variable for the class",
     "accelerator": 'nnc.devices(), nnc.device("cpu")',
     "distributions": "nnc.random.categorical(logits), nnc.log_softmax(logits)",
     "FloatTensor": 'nnc.tensor(value, "f32")',
@@ -272,7 +271,6 @@ MODULE: Mapping[str, str] = {
     "get_num_threads": "nnc.core.settings.SETTINGS.threads",
     "set_num_threads": "the variable NNC_THREADS before the import",
     "use_deterministic_algorithms": "deterministic=True of nnc.nn.Model",
-    "cdist": "nnc.linalg.norm(nnc.expand_dims(x, 1) - y, axis=-1)",
     "dist": "nnc.linalg.norm(x - y)",
     "norm": "nnc.linalg.norm(x)",
     "inverse": "nnc.linalg.inv(x)",
@@ -294,8 +292,6 @@ MODULE: Mapping[str, str] = {
     "bartlett_window": "nnc.bartlett(m)",
     # NumPy
     "issubdtype": 'nnc.isdtype(dtype, "integral")',
-    "savez": "nnc.save(path, arrays)",
-    "savez_compressed": "nnc.save(path, arrays)",
     "savetxt": "numpy.savetxt(path, x)",
     "loadtxt": "nnc.array(numpy.loadtxt(path))",
     "genfromtxt": "nnc.array(numpy.genfromtxt(path))",

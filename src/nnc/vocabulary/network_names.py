@@ -8,8 +8,6 @@ from collections.abc import Mapping
 LAYERS: Mapping[str, str] = {
     # PyTorch, MLX
     "ConvTranspose3d": "nn.ConvolutionTranspose3D(filters, kernel)",
-    "MaxPool3d": "nn.MaxPool3D(kernel)",
-    "AvgPool3d": "nn.AveragePool3D(kernel)",
     "softmax_cross_entropy_with_integer_labels": 'nn.functional.cross_entropy(logits, labels, reduction="none")',
     "ExponentialDecay": "nnc.optim.exponential_decay(rate, steps, factor)",
     "CosineDecay": "nn.Cosine(start, steps)",
@@ -112,7 +110,6 @@ LAYER: Mapping[str, str] = {
     "trainable_weights": "layer.parameters()",
     "trainable_variables": "layer.parameters()",
     "weights": "layer.state_dict()",
-    "update": "layer.load_state_dict(values)",
     "compile": "nn.Model(layer, shape).compile(optimizer, loss)",
     "fit": "nn.Model(layer, shape).fit(x, y)",
     "predict": "nn.Model(layer, shape).predict(x)",

@@ -24,6 +24,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "size": ("shape",),
     "newshape": ("shape",),
     "rowvar": ("rows",),
+    "rcond": ("rtol",),
     "minval": ("low",),
     "maxval": ("high",),
     "loc": ("mean",),

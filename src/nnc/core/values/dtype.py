@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -30,6 +31,17 @@ class DType:
     def is_continuous(self) -> bool:
         """True where gradients may exist: real and complex numbers."""
         return self.kind in ("float", "complex")
+
+    # `Any`: an operand of any kind gives one of its own kind.
+    def __call__(self, value: Any) -> Any:  # noqa: ANN401
+        """The value in this element type, `jnp.float32(x)`: an operand, or else an array of NumPy's.
+
+        >>> nnc.int32(2.7)
+        2
+        """
+        if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):
+            return value.astype(self)
+        return np.asarray(value, self.numpy)[()]
 
     def __repr__(self) -> str:
         return self.name

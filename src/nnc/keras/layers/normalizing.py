@@ -61,16 +61,30 @@ class BatchNormalization(Layer):
         self.moving_mean = self.add_weight(shape, self.starts[2], trainable=False, name="moving_mean")
         self.moving_variance = self.add_weight(shape, self.starts[3], trainable=False, name="moving_variance")
 
-    def call(self, inputs: Any, training: bool = False) -> Any:
+    def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
+        """By the batch's mean and variance in training: where there is a mask, of the steps that are real."""
         x = as_float(inputs)
         gamma = self.gamma if self.scale else n.ones(x.shape[-1:], dtype=x.dtype)
         beta = self.beta if self.center else n.zeros(x.shape[-1:], dtype=x.dtype)
         moving = self.moving_mean, self.moving_variance
+        if training and self.trainable and mask is not None:
+            return self._masked(x, mask, gamma, beta)
         if not training or not self.trainable:
             return batch_norm_inference(x, gamma, beta, *moving, epsilon=self.epsilon)
         y, mean, variance = batch_norm(x, gamma, beta, *moving, epsilon=self.epsilon, momentum=self.momentum)
         self.own_assign(moving_mean=mean, moving_variance=variance)
         return y
+
+    def _masked(self, x: Any, mask: Any, gamma: Any, beta: Any) -> Any:
+        axes = tuple(range(x.ndim - 1))
+        real = n.broadcast_to(n.expand_dims(mask.astype(x.dtype), -1), (*x.shape[:-1], 1))
+        # Keras' place of its own small number.
+        count = n.sum(real) + 1e-7
+        mean = n.sum(x * real, axis=axes) / count
+        variance = n.sum(n.square(x - mean) * real, axis=axes) / count
+        for name, now in (("moving_mean", mean), ("moving_variance", variance)):
+            self.own_assign(**{name: getattr(self, name) * self.momentum + now * (1.0 - self.momentum)})
+        return (x - mean) * n.rsqrt(variance + self.epsilon) * gamma + beta
 
 
 @checked

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import overload
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
 
 from nnc.arguments import explained, shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import AnyDevice
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import Tensor
@@ -14,7 +19,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.tree import LEAF, Tree, flatten
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, DTypeError, FormatError, UsageError
 from nnc.nn.model.model import Model
 from nnc.nn.state.layer_state import LayerState
 from nnc.nn.state.tensor_files import stored_tensors
@@ -32,6 +37,13 @@ class Stored(dict[str, Variable]):
             super().__init__(entries)
         except (TypeError, ValueError):
             raise ArgumentError("Stored", got=shown(entries), need="pairs of a path and its tensor") from None
+
+    def __enter__(self) -> Stored:
+        """The same, as NumPy's files are: it is read already."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is open."""
 
     def __missing__(self, name: str) -> Stored:
         below = {path.removeprefix(f"{name}."): value for path, value in self.items() if path.startswith(f"{name}.")}
@@ -104,7 +116,7 @@ def load(
     {'x': Variable(i64[3], constant)
     [0 1 2]}
     """
-    tensors = stored_tensors(path, mapped=mapped)
+    tensors = _zipped(path) if str(path).endswith(".npz") else stored_tensors(path, mapped=mapped)
     if model is None:
         return Stored((name, tensor(entry, share=True, device=map_location)) for name, entry in tensors.items())
     if isinstance(model, LayerState):
@@ -112,6 +124,34 @@ def load(
         return model
     model.load_state_dict({name: entry.numpy() for name, entry in tensors.items()}, strict=strict, rename=rename)
     return model
+
+
+def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
+    """Write arrays by name, those without one as arr_0, arr_1, …, in NumPy's format `.npz`, which `load` reads too.
+
+    >>> nnc.savez("x.npz", x=nnc.ones((2, 3)))
+    >>> nnc.load("x.npz")["x"].shape
+    (2, 3)
+    """
+    arrays: dict[str, NDArray[np.generic]] = {}
+    for name, value in (*((f"arr_{place}", value) for place, value in enumerate(args)), *kwds.items()):
+        arrays[name] = _tensor_of(value).copied()
+        if arrays[name].dtype.kind == "V":
+            got, fix = f"{name} of bf16", "nnc.save(path, arrays), or x.astype(nnc.f32)"
+            raise DTypeError("savez", got=got, need="element types of NumPy", fix=fix, origin=caller_origin())
+    np.savez(file, **arrays)  # type: ignore[arg-type]  # its other words are no names of arrays
+
+
+savez_compressed = savez
+
+
+def _zipped(path: Path | str) -> dict[str, Tensor]:
+    """The arrays of an `.npz` file."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: Tensor.from_numpy(arrays[name]) for name in arrays.files}
+    except (ValueError, EOFError, BadZipFile, NotImplementedError) as error:
+        raise FormatError(str(path), got=str(error), need="arrays in an .npz file", origin=caller_origin()) from None
 
 
 def _tensor_of(value: Tree) -> Tensor:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor
+from nnc.dynamic.tree import Tree
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, IndexRangeError
 from nnc.nn.modules.module import Module, Parameter
@@ -102,10 +103,11 @@ class ParameterDict(Module):
         super().__init__()
         self.update(parameters)
 
-    def update(self, parameters: Mapping[str, Value] | Iterable[tuple[str, Value]]) -> None:
-        """Several more, or others by the same names."""
+    def update(self, parameters: Tree) -> Self:
+        """Several more, or others by the same names: a dictionary, or pairs of names and values."""
         for name, value in dict(parameters).items():
             self[name] = value
+        return self
 
     def keys(self) -> list[str]:
         """Their names."""

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import checked
@@ -48,11 +49,14 @@ ASSIGNED = (ArrayOperand, LayerState, type(None))
 
 
 def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  # what PyTorch calls it
-    """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`.
+    """A variable that is trained where it is an attribute of a module: a leaf with a copy of `value`, in f32 of a list.
 
     >>> nn.Parameter(np.ones(2, np.float32)).requires_grad
     True
     """
+    if not isinstance(value, Tensor | ArrayOperand | np.ndarray | np.generic):
+        # Python's floats are f32, as everywhere.
+        value = eager.tensor(value).tensor
     made = layer_parameter(value)
     _OF_USERS[id(made)] = made
     return made

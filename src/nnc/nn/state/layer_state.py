@@ -26,6 +26,7 @@ from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
+from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError
 from nnc.nn.state.scope import Scope
@@ -200,9 +201,20 @@ class LayerState:
             for name, variable in layer.own.statistics.items()
         ]
 
-    def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of all parameters and statistics by path, as `Model.state_dict` names them."""
-        return {path: variable.tensor.copied() for path, variable in self._tensors().items()}
+    def state_dict(self) -> dict[str, Variable]:
+        """Copies of all parameters and statistics by path, as `Model.state_dict` names them: constants."""
+        return {path: eager.tensor(variable.tensor.clone(), share=True) for path, variable in self._tensors().items()}
+
+    def update(self, parameters: Tree) -> Self:
+        """Set those parameters and statistics that there are values of, nested as `parameters()` has them, as in MLX.
+
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.update(nnc.tree.map(lambda p: p * 0.0, layer.parameters())).weight.tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
+        """
+        leaves, structure = flatten(parameters)
+        self.load_state_dict(dict(zip(structure.paths(), leaves, strict=True)), strict=False)
+        return self
 
     def _tensors(self) -> dict[str, Variable]:
         """What files hold: all but buffers that are not to be kept."""
