@@ -202,6 +202,15 @@ def masked(keras: Any) -> Iterator[tuple[str, Callable[[], Numbers]]]:
         "mask of a loss",
         lambda: fitted(keras, [words(), kit.LSTM(2, return_sequences=True), kit.Dense(1, "sigmoid")], TAGS, "bce"),
     )
+    yield (
+        "mask of a batch normalization",
+        lambda: fitted(
+            keras,
+            [words(), kit.BatchNormalization(), kit.LSTM(2, return_sequences=True), kit.Dense(1, "sigmoid")],
+            TAGS,
+            "bce",
+        ),
+    )
     yield "mask of a mean", lambda: fitted(keras, [words(), kit.TimeDistributed(kit.Dense(1))], TAGS, "mse")
 
 

@@ -229,3 +229,17 @@ def test_a_model_of_keras_goes_to_onnx(tmp_path: Path) -> None:
     onnx.save(nnc.nn.Model(model, (4,)), tmp_path / "net.onnx")
     y = onnx.load(tmp_path / "net.onnx").run({"x": X})["y"]
     np.testing.assert_allclose(y, model.predict(X, verbose=0), rtol=1e-5, atol=1e-6)
+
+
+def test_tensorboard_swallows_no_option(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="histogram_freq=1"):
+        keras.callbacks.TensorBoard(tmp_path, histogram_freq=1)
+    with pytest.raises(ArgumentError, match="histogramm_freq"):
+        keras.callbacks.TensorBoard(tmp_path, histogramm_freq=1)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    board = keras.callbacks.TensorBoard(tmp_path, histogram_freq=0, write_graph=True, update_freq=2)
+    model.fit(np.ones((8, 2)), np.ones((8, 1)), batch_size=2, epochs=1, callbacks=[board], verbose=0)
+    (file,) = (tmp_path / "train").iterdir()
+    assert file.read_bytes().count(b"batch_loss") == 2
+    assert file.read_bytes().count(b"epoch_loss") == 1
