@@ -37,7 +37,7 @@ from nnc.core.values.dtype import U32 as uint32
 from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
-from nnc.dynamic.tensor_kind import Tensor
+from nnc.dynamic.arrays.tensor_kind import Tensor
 from nnc.dynamic.transforms.randomness import seed
 from nnc.numerics import fft, flatten_util, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
