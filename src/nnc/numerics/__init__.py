@@ -37,10 +37,10 @@ from nnc.core.values.dtype import U32 as uint32
 from nnc.core.values.dtype import U64 as uint64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
-from nnc.dynamic.arrays.tensor_kind import Tensor
 from nnc.dynamic.transforms.randomness import seed
 from nnc.numerics import fft, flatten_util, linalg, random, tree, tree_util
 from nnc.numerics.comparison import *
+from nnc.numerics.conversion import AnyTensor as Tensor
 from nnc.numerics.creation import *
 from nnc.numerics.cumulative import *
 from nnc.numerics.draws import multinomial

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Number
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,12 +17,14 @@ from nnc.arguments import shown
 from nnc.array_api.creation import asarray
 from nnc.array_api.data_types import lifted, numpy_work
 from nnc.core.values.device import Device
-from nnc.core.values.dtype import C64, C128, F64, AnyDType, DType, dtype_of
+from nnc.core.values.dtype import C64, C128, F32, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import beside_number, promoted
+from nnc.dynamic.eager import tensor
 from nnc.dynamic.state import parameter_over
+from nnc.dynamic.tree import Tree
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import cast
@@ -119,3 +122,35 @@ def sizes_of(shape: Sizes) -> tuple[int, ...]:
         return check_shape(tuple(shape))
     except TypeError:
         raise ArgumentError("shape", got=shown(shape), need="a size, or a sequence of sizes") from None
+
+
+# ---- what all arrays are instances of, as annotations and `isinstance` ask: `x: torch.Tensor`, `torch.Tensor([1, 2])`
+
+if TYPE_CHECKING:
+    AnyTensor = Variable
+else:
+
+    class TensorKind(type):
+        """The class of `Tensor`, which makes variables."""
+
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, ArrayOperand)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, ArrayOperand)
+
+        def __call__(cls, *data: Tree, **options: Tree) -> Variable:
+            """Of values in f32 unless `dtype` is given, or zeros of these sizes."""
+            if data and all(type(size) is int for size in data):
+                return tensor(np.zeros(data, np.float32), **options)
+            if not data:
+                return tensor(np.zeros(0, np.float32), **options)
+            if isinstance(data[0], ArrayOperand) or hasattr(data[0], "dtype"):
+                return tensor(*data, **options)
+            return tensor(*data, **{"dtype": F32, **options})
+
+        def __getattr__(cls, name: str) -> object:
+            """Methods of variables, `Tensor.add(x, y)`."""
+            return getattr(Variable, name)
+
+    AnyTensor = TensorKind("Tensor", (), {"__doc__": "An array: `isinstance(x, Tensor)`, `Tensor([1, 2])` in f32."})
