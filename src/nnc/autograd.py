@@ -11,6 +11,7 @@ keeps no memory; what it draws by `nnc.random` is drawn as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any, cast
 
@@ -28,9 +29,10 @@ from nnc.dynamic.eager import tensor
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
+from nnc.dynamic.transforms.own_gradients import with_own_gradient
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.transforms.recomputation import FunctionCall
-from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.ops.movement.fill import fill_like
@@ -202,8 +204,8 @@ class Function:
     >>> nnc.grad(lambda x: Doubled.apply(x))(1.0).item()
     10.0
 
-    `setup_context(ctx, inputs, output)` may fill the context instead, with `forward(*args)`. UsageError in functions
-    that are compiled or mapped.
+    `setup_context(ctx, inputs, output)` may fill the context instead, with `forward(*args)`. In functions that are
+    compiled or mapped the gradient is a part of their program; random numbers are drawn anew for it there.
     """
 
     @staticmethod
@@ -239,6 +241,10 @@ class Function:
         return _with_gradient(f"{cls.__name__}.apply", args, forward, backward)
 
 
+# Those whose forward functions are running.
+_FORWARD: ContextVar[tuple[object, ...]] = ContextVar("forward", default=())
+
+
 class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
     """A function whose gradient `defvjp` says: f.defvjp(forward, backward), as in JAX.
 
@@ -271,9 +277,16 @@ class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
             raise UsageError("custom_vjp", got="none", need=need, fix=fix, origin=caller_origin())
         fwd, bwd = self._rules
         static = [args[place] for place in self.static]
+        if self in _FORWARD.get():
+            # As in JAX: what the forward function calls is the function itself.
+            return self.fun(*args)
 
         def forward(context: GradientContext, given: Sequence[Any]) -> Tree:
-            value, context.saved_tensors = fwd(*given)
+            token = _FORWARD.set((*_FORWARD.get(), self))
+            try:
+                value, context.saved_tensors = fwd(*given)
+            finally:
+                _FORWARD.reset(token)
             context.structure = flatten(value)[1]  # type: ignore[attr-defined]  # an attribute of this use
             return value
 
@@ -291,8 +304,9 @@ def _with_gradient(
     forward: Callable[[GradientContext, Sequence[Any]], Tree],
     backward: Callable[[GradientContext, Sequence[Any]], Sequence[Any]],
 ) -> Tree:
-    _refuse_transformed(subject, "call it outside, or nnc.ops.custom_operator")
     leaves, structure = flatten(tuple(args))
+    if active_trace() is not None or active_levels():
+        return _in_graph(subject, leaves, structure, forward, backward)
     recorded = [leaf for leaf in leaves if isinstance(leaf, Variable) and leaf.place is not None]
     if not recorded or not recorded[0].graph.recording:
         return forward(GradientContext(), args)
@@ -324,6 +338,52 @@ def _with_gradient(
         outputs, shape = flatten(run([operand.detach() for operand in inputs])[2])
     results = iter(call.recorded(inputs, _arrays(outputs)))
     return shape.unflatten([next(results) if is_array(output) else output for output in outputs])
+
+
+def _in_graph(
+    subject: str,
+    leaves: Sequence[Any],
+    structure: Structure,
+    forward: Callable[[GradientContext, Sequence[Any]], Tree],
+    backward: Callable[[GradientContext, Sequence[Any]], Sequence[Any]],
+) -> Tree:
+    """The same in a function that is compiled or mapped: the gradient is part of its graph."""
+    places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+    operands = [operand_of(leaves[place]) for place in places]
+
+    def run(values: Sequence[Any]) -> tuple[GradientContext, Sequence[Any], list[Any], Structure]:
+        given, context = list(leaves), GradientContext()
+        for place, value in zip(places, values, strict=True):
+            given[place] = value
+        arguments = structure.unflatten(given)
+        context.needs_input_grad = tuple(any(map(is_array, flatten(argument)[0])) for argument in arguments)
+        return context, arguments, *flatten(forward(context, arguments))
+
+    _, _, outputs, shape = run(operands)
+    results = [operand_of(output) for output in outputs if is_array(output)]
+    real = [result for result in results if result.dtype.is_continuous]
+    if not operands or not real:
+        return shape.unflatten(outputs)
+
+    def slopes(values: Sequence[Any], seeds: Sequence[Any]) -> Sequence[Any]:
+        context, arguments, again, _ = run(values)
+        following, rows = iter(seeds), [operand_of(row) for row in again if is_array(row)]
+        given = [next(following) if row.dtype.is_continuous else fill_like(row, 0) for row in rows]
+        aligned = _aligned(subject, arguments, backward(context, given))
+        pairs = [(aligned[place], value) for place, value in zip(places, values, strict=True)]
+        return [_fitting(subject, slope, value) if value.dtype.is_continuous else None for slope, value in pairs]
+
+    handed = iter(with_own_gradient(real, operands, slopes))
+    plain = iter([next(handed) if result.dtype.is_continuous else result for result in results])
+    return shape.unflatten([next(plain) if is_array(output) else output for output in outputs])
+
+
+def _fitting(subject: str, slope: Tree, value: ArrayOperand) -> ArrayOperand:
+    """A gradient of the value's shape and type; zeros for None."""
+    made = fill_like(value, 0.0) if slope is None else operand_of(slope)
+    if made.shape != value.shape:
+        raise ShapeError(subject, got=f"a gradient {made.spec}", need=str(value.spec))
+    return made.astype(value.dtype)
 
 
 def _variables(argument: Tree) -> list[Variable]:
@@ -375,10 +435,4 @@ class _OwnGradient(FunctionCall):
 
     def _of(self, values: Values, wanted: tuple[int, ...]) -> Values:
         given = self.slopes(values[: self.own], values[self.own :])
-        return [self._fitting(given[place], values[place]) for place in wanted]
-
-    def _fitting(self, slope: Tree, value: Variable) -> Variable:
-        made = fill_like(value, 0.0) if slope is None else operand_of(slope)
-        if made.shape != value.shape:
-            raise ShapeError(self.subject, got=f"a gradient {made.spec}", need=str(value.spec))
-        return cast("Variable", made.astype(value.dtype))
+        return [cast("Variable", _fitting(self.subject, given[place], values[place])) for place in wanted]

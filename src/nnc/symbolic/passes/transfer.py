@@ -5,6 +5,7 @@ So does a transfer to the device that the value is on, or has come from.
 
 from __future__ import annotations
 
+from nnc.ops.composed.own_gradient import OWN_GRADIENT
 from nnc.ops.movement.copy import contiguous, stop_gradient
 from nnc.ops.movement.transfer import TO_DEVICE
 from nnc.ops.rules import INPLACE
@@ -15,6 +16,11 @@ from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader
 def _source(match: Match) -> Replacement | None:
     """A copy is its source, as long as nobody needs it in memory of its own."""
     return (match.input(0),)
+
+
+def _result(match: Match) -> Replacement | None:
+    """Behind differentiation one result is the value that it was."""
+    return (match.input(0),) if match.command.attrs.results == 1 else None
 
 
 def _in_place_of_the_copy(match: Match) -> Replacement | None:
@@ -46,4 +52,5 @@ TRANSFERS: tuple[Rule, ...] = (
     Rule("transfer there and back", TO_DEVICE, _where_it_is),
     # Passes run behind differentiation.
     Rule("stopped gradient", stop_gradient, _source),
+    Rule("gradient of its own", OWN_GRADIENT, _result),
 )
