@@ -117,10 +117,67 @@ def test_custom_vjp_takes_trees_and_static_arguments() -> None:
     assert nnc.grad(lambda x: power(x, 3))(2.0).item() == 12.0
 
 
+class Brings(autograd.Function):
+    """Its gradient is an array of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return nnc.tensor([1.0, 2.0])
+
+
+@nnc.custom_vjp
+def slow_log(x: Any) -> Any:
+    return nnc.log(x)
+
+
+slow_log.defvjp(lambda x: (slow_log(x), x), lambda kept, slope: (slope / nnc.maximum(kept, 0.125),))
+
+
+@nnc.custom_vjp
+def both(a: Any, b: Any) -> Any:
+    return a * b, a + b
+
+
+both.defvjp(lambda a, b: (both(a, b), None), lambda kept, slopes: (slopes[0] * 100 + slopes[1], slopes[0] * 10))
+
+
+def test_gradients_of_ones_own_are_part_of_programs() -> None:
+    x, want = nnc.tensor([0.0625, 2.0]), [8.0, 0.5]
+
+    def total(x: Any) -> Any:
+        return slow_log(x).sum()
+
+    def looped(x: Any) -> Any:
+        return nnc.scan(lambda carry, row: (carry + slow_log(row), carry), nnc.zeros(()), x)[0]
+
+    for slope in (
+        nnc.jit(nnc.grad(total)),
+        nnc.grad(nnc.jit(total)),
+        nnc.vmap(nnc.grad(slow_log)),
+        nnc.jit(nnc.vmap(nnc.grad(slow_log))),
+        nnc.grad(lambda x: nnc.vmap(slow_log)(x).sum()),
+        nnc.jit(nnc.grad(looped)),
+    ):
+        assert slope(x).tolist() == want
+    hessian = nnc.jit(nnc.hessian(total))(nnc.tensor([0.5, 2.0]))
+    assert hessian.tolist() == [[-4.0, 0.0], [0.0, -0.25]]
+    pair = nnc.jit(nnc.grad(lambda a, b: both(a, b)[0].sum() + 2 * both(a, b)[1].sum(), argnums=(0, 1)))
+    assert [slope.tolist() for slope in pair(nnc.ones(2), nnc.ones(2))] == [[102.0, 102.0], [10.0, 10.0]]
+    compiled = nnc.jit(total)
+    compiled(x)
+    assert "own_gradient" not in str(compiled.program().planned.graph)
+
+
 def test_what_has_no_meaning_is_refused() -> None:
     x, vector = nnc.variable(2.0), nnc.variable([1.0, 2.0])
-    with pytest.raises(UsageError, match=r"compiled or mapped; need eager values\. Fix: call it outside"):
-        nnc.compile(lambda x: Cube.apply(x, 1.0))(nnc.tensor(2.0))
+    with pytest.raises(UsageError, match="gradient: got f32.2. that it brings along; need what the forward"):
+        nnc.grad(nnc.compile(lambda x: Brings.apply(x).sum()))(nnc.ones(2))
+    with pytest.raises(ShapeError, match=r"Brings\.apply: got a gradient f32\[2\]; need f32\[3\]"):
+        nnc.compile(nnc.grad(lambda x: Brings.apply(x).sum()))(nnc.ones(3))
     with pytest.raises(UsageError, match=r"Fix: nnc\.grad\(f\)\(x\)"):
         nnc.compile(lambda x: autograd.grad(x * 2, x))(nnc.tensor(2.0))
     with pytest.raises(ShapeError, match="need a scalar"):
