@@ -205,11 +205,15 @@ class IndexedPlaces(Generic[A]):
 
     def set(self, value: object) -> A:
         """y[index] = value; the last one where a place is named more than once."""
+        if (chosen := self._where(lambda x, given: given, value)) is not None:
+            return chosen
         places, flat = self._places(), reshape(self.x, (-1,))
         return reshape(scatter(flat, places, self._values(value), 0), self.x.shape)
 
     def add(self, value: object) -> A:
         """y[index] += value, each time that a place is named."""
+        if (chosen := self._where(add, value)) is not None:
+            return chosen
         size = self.x.spec.elements
         return add(self.x, reshape(scatter_along(self._values(value), self._places(), 0, size), self.x.shape))
 
@@ -225,7 +229,22 @@ class IndexedPlaces(Generic[A]):
         """y[index] = the larger of x[index] and value, at places that are named once."""
         return self._combined(maximum, value)
 
+    def _where(self, rule: Callable[[A, A], A], value: object) -> A | None:
+        """By a mask whose values only a run knows, of a value that is one for all places; None for other indices."""
+        x, mask = self.x, self.index
+        if not isinstance(mask, Operand) or mask.spec.dtype is not BOOL or _values(mask) is not None:
+            return None
+        rank = mask.spec.rank
+        operand = self._operand(value)
+        if mask.shape != x.shape[:rank] or operand.spec.rank > x.spec.rank - rank:
+            return None
+        wide = reshape(mask, (*mask.shape, *(1,) * (x.spec.rank - rank)))
+        # The two worlds' operands may be of two classes.
+        return where(broadcast_to(wide, x.shape), rule(x, broadcast_to(operand, x.shape)), x)  # type: ignore[return-value]
+
     def _combined(self, rule: Callable[[A, A], A], value: object) -> A:
+        if (chosen := self._where(rule, value)) is not None:
+            return chosen
         places = self._places()
         known = _values(places)
         if known is not None and len(np.unique(known)) != known.size:
@@ -245,7 +264,11 @@ class IndexedPlaces(Generic[A]):
         return reshape(self._named(), (-1,))
 
     def _values(self, value: object) -> A:
-        x, shape = self.x, self._named().shape
+        return reshape(broadcast_to(self._operand(value), self._named().shape), (-1,))
+
+    def _operand(self, value: object) -> A:
+        """The value in the array's element type."""
+        x = self.x
         kind = x.spec.dtype.kind
         own = isinstance(value, list) or (isinstance(value, complex) and kind == "complex")
         given = np.asarray(value, x.spec.dtype.numpy) if own else value
@@ -256,7 +279,7 @@ class IndexedPlaces(Generic[A]):
         if operand is None or (operand.spec.dtype.kind != kind and not _holds(x.spec.dtype, operand.spec.dtype)):
             got = f"a {type(value).__name__}" if operand is None else str(operand.spec)
             raise DTypeError("at", got=got, need=f"a number or an array of {x.spec.dtype}", fix="astype() it")
-        return reshape(broadcast_to(cast(operand, x.spec.dtype), shape), (-1,))
+        return cast(operand, x.spec.dtype)
 
 
 def _holds(dtype: DType, other: DType) -> bool:

@@ -194,7 +194,9 @@ def record(
         trace.input(_spec(leaf, None if shapes is None else shapes[place_of(place)]), name) if is_tensor(leaf) else leaf
         for place, (leaf, name) in enumerate(zip(leaves, names, strict=True))
     ]
-    given_args, given_kwargs = structure.unflatten(traced)
+    # The function has handles of its own: `x[index] = value` gives the name that it calls x by another value.
+    handles = [entry.twin() if isinstance(entry, TracedValue) else entry for entry in traced]
+    given_args, given_kwargs = structure.unflatten(handles)
     with trace.active():
         returned, shape = flatten(function(*given_args, **given_kwargs))
         results = tuple([_result(trace, entry) for entry in returned])
