@@ -12,6 +12,7 @@ from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F16, F32, F64, TOLERANCE, DType
 from nnc.core.values.spec import spec
 from nnc.errors import VerificationError
+from nnc.ops.composed.own_gradient import OWN_GRADIENT, OwnGradientAttrs
 from nnc.ops.convolutions.window import Window
 from nnc.ops.elementwise.pointwise import AFFINE, CAST, CastAttrs, affine, exp
 from nnc.ops.movement.broadcast import BROADCAST_TO, REDUCE_SUM, BroadcastAttrs, ReduceAttrs
@@ -59,6 +60,9 @@ BUILDERS = {
     "divide by a power of two": lambda x: ops.exp(x / ops.fill_like(x, 2.0)),
     "copy": lambda x: ops.exp(ops.contiguous(x)[1:3]),
     "stopped gradient": lambda x: ops.exp(ops.stop_gradient(x)),
+    "gradient of its own": lambda x: ops.exp(
+        x.apply(Command(OWN_GRADIENT, OwnGradientAttrs(1, lambda call, slopes: slopes, tuple)), [ops.square(x), x])[0]
+    ),
     "copy of a result": lambda x: ops.contiguous(ops.exp(x)),
     "transfer there and back": lambda x: ops.exp(apply(TO_DEVICE, TransferAttrs(CPU), x)),
     "bias": lambda x: ops.gemm(x, ops.transpose(x)) + ops.reduce_sum(x, 1),
