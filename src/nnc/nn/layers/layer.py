@@ -18,10 +18,9 @@ from nnc.arguments import Count, checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
-from nnc.dynamic.state import current
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.call_replay import replayed_call
-from nnc.nn.state.frames import called_inside
+from nnc.nn.state.frames import called_inside, value_of
 from nnc.nn.state.layer_state import Building, LayerState, is_building
 from nnc.nn.state.nested_outputs import hung_together
 from nnc.nn.state.own_scope import own_scope
@@ -157,7 +156,7 @@ class Layer(Answering, LayerState, ABC):
                     make_sized(tensors, own.variables)
                 variable = own.variables.get(name, own.statistics.get(name))
                 if variable is not None:
-                    return current(variable)
+                    return value_of(self, name, variable, statistic=name not in own.variables)
             return super().__getattr__(name)
 
     def __init_subclass__(cls) -> None:

@@ -71,6 +71,15 @@ class Frame:
             return operand_of(layer, value)
         return value if isinstance(value, Symbol) else self.trace.symbol(value)
 
+    def scope_of(self, layer: LayerState) -> Scope[Any] | None:
+        """Where the tensors of the module stand; over symbols those of a layer below it too, which has none at hand."""
+        if layer is self.module:
+            return self.scope
+        if self.trace is None:
+            return None
+        path = next((path for path, below in self.module.named_modules() if below is layer), None)
+        return None if path is None else self.scope.inside(path).owned(type(layer).__name__)
+
     def named(self, layer: LayerState) -> str | None:
         """The attribute of the module that a layer is."""
         if id(layer) not in self.names:
@@ -128,15 +137,16 @@ def is_plain() -> bool:
 
 
 def value_of(module: LayerState, name: str, variable: Variable, *, statistic: bool) -> ArrayOperand:
-    """A parameter or statistic of a module, as the code that asks sees it."""
+    """A tensor of a module, or of a layer below it (`self.embed.weight`), as the code that asks sees it."""
     frame = _FRAME.get()
-    if frame is None or frame.module is not module:
+    scope = None if frame is None else frame.scope_of(module)
+    if frame is None or scope is None:
         return current(variable)
     spec = variable.spec
     if statistic:
-        value = frame.scope.statistic(name, spec.shape, spec.dtype, CopyOf(variable))
+        value = scope.statistic(name, spec.shape, spec.dtype, CopyOf(variable))
     else:
-        value = frame.scope.parameter_of(name, spec, CopyOf(variable))
+        value = scope.parameter_of(name, spec, CopyOf(variable))
     return frame.value(value)  # type: ignore[no-any-return]  # of the world of `forward`
 
 
