@@ -32,7 +32,7 @@ def main(path: Path | str, epochs: int = 20, last: int | None = None) -> nn.Sequ
             optimizer.zero_grad()
             nn.CrossEntropyLoss()(net(train.inputs[rows]), train.labels[rows]).backward()
             optimizer.step()
-        state = {f"net.{name}": value for name, value in net.state_dict().items()}
+        state: dict[str, object] = {f"net.{name}": value for name, value in net.state_dict().items()}
         state |= {f"optim.{name}": value for name, value in optimizer.state_dict().items()}
         nnc.save(path, state | {"epoch": np.array(epoch + 1)})
     print(f"accuracy {nnc.mean(net(test.inputs).argmax(1) == nnc.tensor(test.labels)).item():.3f}")

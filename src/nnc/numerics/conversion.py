@@ -153,4 +153,5 @@ else:
             """Methods of variables, `Tensor.add(x, y)`."""
             return getattr(Variable, name)
 
-    AnyTensor = TensorKind("Tensor", (), {"__doc__": "An array: `isinstance(x, Tensor)`, `Tensor([1, 2])` in f32."})
+    _ABOUT = "An array: `isinstance(x, Tensor)`, `Tensor([1, 2])` in f32."
+    AnyTensor = TensorKind("Tensor", (), {"__doc__": _ABOUT, "__module__": "nnc"})
