@@ -133,7 +133,8 @@ def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
     >>> nnc.load("x.npz")["x"].shape
     (2, 3)
     """
-    if not isinstance(file, Path | str) and not hasattr(file, "write"):
+    given: object = file
+    if not isinstance(given, Path | str):
         raise ArgumentError("savez", got=f"file={shown(file)}", need="a path", origin=caller_origin())
     arrays: dict[str, NDArray[np.generic]] = {}
     for name, value in (*((f"arr_{place}", value) for place, value in enumerate(args)), *kwds.items()):
