@@ -12,12 +12,15 @@ from tests.codegen.device.test_launch import compiled, machine
 
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
 from nnc.codegen.device.groups.device_rows import group_kernel
+from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
 from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.device.groups.tiles import FEW_BYTES, PROCESSORS, SIDE, THREADS
 from nnc.codegen.device.launch import device_kernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import view_of
+from nnc.codegen.frame.widened import StoredOperand, Widened
+from nnc.codegen.ir.builder import F32 as F32_SCALAR
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
@@ -130,3 +133,9 @@ def test_texts_of_rows_and_convolutions_are_valid(tmp_path: Path) -> None:
         subprocess.run(
             [str(PTXAS), f"-arch={CUDA.processor}", "-v", str(assembly), "-o", str(tmp_path / "out")], check=True
         )
+
+
+def test_what_computes_in_f32_and_is_no_attention_is_told_apart() -> None:
+    inner = product((64, 64), (64, 64))
+    operand = StoredOperand(F32_SCALAR, 4096, copied=False)
+    assert GroupAttention.of(Widened(inner, (operand, operand), (operand,)), CUDA) is None
