@@ -120,10 +120,11 @@ def install(request: Request, lock: int) -> None:
 
     With an extra each module is compiled when it is first imported: all 10,000 at once took 32 of 74 s.
     """
-    arguments = ["install", "--disable-pip-version-check", "--editable", str(request.checkout)]
+    place, options = str(request.checkout), ["--disable-pip-version-check"]
     if request.extra:
-        arguments[-1:] = ["--no-compile", f"{request.checkout}[{request.extra}]"]
-    run_module(request, lock, "pip", *arguments, fix="check the network, then call again.")
+        place, options = f"{place}[{request.extra}]", [*options, "--no-compile"]
+    fix = "check the network, then call again."
+    run_module(request, lock, "pip", "install", *options, "--editable", place, fix=fix)
 
 
 def run_module(request: Request, lock: int, module: str, *arguments: str, fix: str) -> None:
