@@ -155,6 +155,16 @@ def test_a_changed_project_is_installed_again(checkout: Path) -> None:
     assert call(checkout).stderr == ""
 
 
+def test_what_tests_need_is_installed_when_a_script_asks_for_it(checkout: Path) -> None:
+    script = checkout / "scripts" / "checks"
+    begin = 'scripts=$(dirname -- "$(readlink -f -- "$0")")'
+    script.write_text(f'#!/bin/sh\nset -eu\n{begin}\nextra=test\n. "$scripts/environment.sh"\n')
+    script.chmod(0o755)
+    for said in (f"checks: updating {checkout}/.venv\n", ""):
+        process = subprocess.run([script], env=surroundings(checkout), capture_output=True, text=True, check=False)
+        assert (process.returncode, process.stderr) == (0, said)
+
+
 def test_a_lost_interpreter_is_mended(checkout: Path) -> None:
     environment = checkout / ".venv"
     (environment / "bin" / "python").unlink()
