@@ -20,6 +20,20 @@ from nnc.symbolic import SymbolicGraph, compile
 ARRAY = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+def test_arrays_in_the_format_of_numpy_replace_a_file_or_leave_it(tmp_path: Path) -> None:
+    path = tmp_path / "values"
+    nnc.savez(path, ARRAY, x=nnc.ones(2))
+    written = path.with_suffix(".npz")
+    assert np.load(written)["arr_0"].tolist() == ARRAY.tolist()
+    assert nnc.load(written)["x"].tolist() == [1.0, 1.0]
+    with pytest.raises(NncError, match="two arrays named arr_0"):
+        nnc.savez(written, ARRAY, arr_0=ARRAY)
+    with pytest.raises(UsageError, match="no such file or directory"):
+        nnc.savez(tmp_path / "no" / "values.npz", ARRAY)
+    assert sorted(np.load(written).files) == ["arr_0", "x"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["values.npz"]
+
+
 def test_nested_arrays_come_back_by_path(tmp_path: Path) -> None:
     path = tmp_path / "values.safetensors"
     values = {

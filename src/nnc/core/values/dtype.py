@@ -36,7 +36,7 @@ class DType:
     def __call__(self, value: Any) -> Any:  # noqa: ANN401
         """The value in this element type, `jnp.float32(x)`: an operand, or else an array of NumPy's.
 
-        >>> nnc.int32(2.7)
+        >>> int(nnc.int32(2.7))
         2
         """
         if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import overload
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.replacement import write_atomically
 from nnc.core.values.device import AnyDevice
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import Tensor
@@ -129,6 +131,8 @@ def load(
 def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
     """Write arrays by name, those without one as arr_0, arr_1, …, in NumPy's format `.npz`, which `load` reads too.
 
+    The file is made in memory; then it replaces the one that was there, or leaves it as it was: UsageError.
+
     >>> nnc.savez("x.npz", x=nnc.ones((2, 3)))
     >>> nnc.load("x.npz")["x"].shape
     (2, 3)
@@ -138,11 +142,15 @@ def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
         raise ArgumentError("savez", got=f"file={shown(file)}", need="a path", origin=caller_origin())
     arrays: dict[str, NDArray[np.generic]] = {}
     for name, value in (*((f"arr_{place}", value) for place, value in enumerate(args)), *kwds.items()):
+        if name in arrays:
+            raise ArgumentError("savez", got=f"two arrays named {name}", need="a name of its own for each")
         arrays[name] = _tensor_of(value).copied()
         if arrays[name].dtype.kind == "V":
             got, fix = f"{name} of bf16", "nnc.save(path, arrays), or x.astype(nnc.f32)"
             raise DTypeError("savez", got=got, need="element types of NumPy", fix=fix, origin=caller_origin())
-    np.savez(file, **arrays)  # type: ignore[arg-type]  # its other words are no names of arrays
+    made, path = io.BytesIO(), Path(file)
+    np.savez(made, **arrays)  # type: ignore[arg-type]  # its other words are no names of arrays
+    write_atomically(path if path.suffix == ".npz" else Path(f"{path}.npz"), [made.getbuffer()])
 
 
 savez_compressed = savez

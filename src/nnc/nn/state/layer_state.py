@@ -209,10 +209,10 @@ class LayerState:
         """Set those parameters and statistics that there are values of, nested as `parameters()` has them, as in MLX.
 
         >>> layer = nn.Linear(2, 2)
-        >>> layer.update(nnc.tree.map(lambda p: p * 0.0, layer.parameters())).weight.tolist()
+        >>> layer.update(nnc.utils.tree_map(lambda p: p * 0.0, layer.parameters())).weight.tolist()
         [[0.0, 0.0], [0.0, 0.0]]
         """
-        leaves, structure = flatten(parameters)
+        leaves, structure = flatten(parameters.named() if isinstance(parameters, Parameters) else parameters)
         self.load_state_dict(dict(zip(structure.paths(), leaves, strict=True)), strict=False)
         return self
 
