@@ -145,3 +145,17 @@ def test_rules_of_unknown_expressions_give_what_they_give(tmp_path: Path) -> Non
         of_rule(
             tmp_path / "panic", normalizer={"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
         ).encode("a" * 300 + "b")
+
+
+def test_a_text_that_is_done_leaves_another_given_up(tmp_path: Path) -> None:
+    tokenizer = of_rule(tmp_path / "slow", normalizer={"type": "Replace", "pattern": {"Regex": "q+x"}, "content": "q"})
+    rules = slow_rules.SlowRules(tokenizer.encoder)
+
+    def work() -> str:
+        # As another thread does whose text takes too long.
+        rules.given_up = True
+        return "done"
+
+    assert rules.run("encode", 1000, work) == "done"
+    with pytest.raises(DataError, match="has not come back"):
+        rules.run("encode", 1, lambda: "more")

@@ -59,9 +59,12 @@ class SlowRules:
         try:
             thread.join(FIRST_SECONDS + LETTER_SECONDS * letters)
         finally:
-            # Of Ctrl-C too: another text would begin another thread beside this one.
-            self.given_up = thread.is_alive()
-        if self.given_up:
+            # Of Ctrl-C too: another text would begin another thread beside this one. A text of another thread that is
+            # done meanwhile takes nothing of that back.
+            late = thread.is_alive()
+            if late:
+                self.given_up = True
+        if late:
             raise _too_slow(subject, "rules that are not done", letters)
         if errors:
             raise errors[0]
