@@ -156,6 +156,6 @@ def test_a_text_that_is_done_leaves_another_given_up(tmp_path: Path) -> None:
         rules.given_up = True
         return "done"
 
-    assert rules.run("encode", 1000, work) == "done"
+    assert rules.run("encode", 1000, work, work) == "done"
     with pytest.raises(DataError, match="has not come back"):
-        rules.run("encode", 1, lambda: "more")
+        rules.run("encode", 1, work, work)

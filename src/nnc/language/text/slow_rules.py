@@ -39,8 +39,11 @@ class SlowRules:
         self.watched = words > LONG_WORD or any(each not in KNOWN for rule in rules for each in _expressions(rule))
         self.given_up = False
 
-    def run(self, subject: str, letters: int, call: Callable[[], R]) -> R:
-        """What the call gives, of so many letters; DataError where it does not come in its time."""
+    def run(self, subject: str, letters: int, call: Callable[[], R], released: Callable[[], R]) -> R:
+        """What the call gives, of so many letters; DataError where it does not come in its time.
+
+        Watched, it is the `released` one, of the package's functions of many texts: these let go of the interpreter.
+        """
         if self.given_up:
             raise _too_slow(subject, "a tokenizer that has not come back from a text", letters)
         if not self.watched or letters <= SHORT:
@@ -50,7 +53,7 @@ class SlowRules:
 
         def work() -> None:
             try:
-                results.append(call())
+                results.append(released())
             except BaseException as error:  # panics of the package are no `Exception`
                 errors.append(error)
 

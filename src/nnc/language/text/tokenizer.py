@@ -72,7 +72,7 @@ class TextTokenizer:
     def places(self, text: str, *, start: bool = True) -> list[tuple[int, int, int]]:
         """The tokens of `encode`, each with the places of the text between which its characters lie."""
         check_text(text)
-        made = _encoded(self.encoder, text, whole=False, rules=self._rules)
+        made = _encoded(self.encoder, self._rules, text, whole=False)
         tokens = [(int(token), *place) for token, place in zip(made.ids, made.offsets, strict=True)]
         if start and self._prefixed and self.start is not None and (not tokens or tokens[0][0] != self.start):
             return [(self.start, 0, 0), *tokens]
@@ -82,7 +82,7 @@ class TextTokenizer:
     def encode_whole(self, text: str) -> list[int]:
         """The tokens of a text as an encoder reads it: with those that stand before and behind it."""
         check_text(text)
-        return [int(token) for token in _encoded(self.encoder, text, whole=True, rules=self._rules).ids]
+        return [int(token) for token in _encoded(self.encoder, self._rules, text, whole=True).ids]
 
     @checked
     def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
@@ -90,13 +90,12 @@ class TextTokenizer:
         for token in tokens:
             if not 0 <= token < 1 << 32:
                 raise DataError("decode", got=f"token {token}", need="0 or more, below 2^32")
-        rows, skip = [list(tokens)], not special
-        if not self._rules.watched:
-            return str(self.encoder.decode(rows[0], skip_special_tokens=skip))
-        # The package lets go of the interpreter in its functions of many texts alone.
-        decode_batch = self.encoder.decode_batch
-        texts = self._rules.run("decode", len(rows[0]), lambda: decode_batch(rows, skip_special_tokens=skip))
-        return str(texts[0])
+        encoder, row, skip = self.encoder, list(tokens), not special
+        return self._rules.run(
+            "decode", len(row),
+            lambda: str(encoder.decode(row, skip_special_tokens=skip)),
+            lambda: str(encoder.decode_batch([row], skip_special_tokens=skip)[0]),
+        )  # fmt: skip
 
     def pieces(self) -> TextPieces:
         """The text of tokens that come one by one."""
@@ -120,13 +119,14 @@ def check_text(text: str) -> None:
         raise DataError("encode", got=f"{size:,} bytes", need=f"at most {MOST_TEXT_BYTES:,}", fix="encode parts")
 
 
-def _encoded(encoder: Encoder, text: str, *, whole: bool, rules: SlowRules | None = None) -> Encoding:
+def _encoded(encoder: Encoder, rules: SlowRules, text: str, *, whole: bool) -> Encoding:
     """What the package makes of a text; DataError where a rule of the file gives up, or takes too long."""
     try:
-        if rules is None or not rules.watched:
-            return encoder.encode(text, add_special_tokens=whole)
-        # The package lets go of the interpreter in its functions of many texts alone.
-        return rules.run("encode", len(text), lambda: encoder.encode_batch([text], add_special_tokens=whole)[0])
+        return rules.run(
+            "encode", len(text),
+            lambda: encoder.encode(text, add_special_tokens=whole),
+            lambda: encoder.encode_batch([text], add_special_tokens=whole)[0],
+        )  # fmt: skip
     except DataError:
         raise
     except BaseException as error:
@@ -189,7 +189,7 @@ def _of_folder(folder: Path) -> TextTokenizer:
         read_json(folder / "generation_config.json") if os.path.exists(folder / "generation_config.json") else {}
     )
     start = _token(encoder, settings.get("bos_token"))
-    first = _encoded(encoder, "a", whole=True).ids[:1]
+    first = _encoded(encoder, SlowRules(encoder), "a", whole=True).ids[:1]
     end = _token(encoder, settings.get("eos_token"))
     return TextTokenizer(
         encoder,
