@@ -219,6 +219,9 @@ def test_lazy_and_memoized_values(machine: SimulatedMachine) -> None:
             assert y.device == HERE
             value = y.item()
     assert report.programs == 1
+    with nnc.lazy() as report:
+        nnc.eval({"x": x * 3})
+        assert report.runs == 1
     assert value == pytest.approx(np.tanh([3.0, 5.0]).sum())
     with nnc.memoized() as cache:
         first, again = (x * 2).tolist(), (x * 2).tolist()

@@ -10,6 +10,7 @@ from nnc.array_api import elementwise
 from nnc.core.values.dtype import AnyDType, DType, dtype_of
 from nnc.dynamic.arrays.promotion import continuous, joined
 from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.variable import Variable
 from nnc.errors import DTypeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, pair, place_of
 
@@ -64,7 +65,10 @@ def array_equal(x1: AnyArray, x2: AnyArray, equal_nan: bool = False) -> Array:
 def eval(*values: Tree) -> None:
     """Compute what waits under `nnc.lazy()`: the arrays in these values, which may be nested."""
     for entry in flatten(values)[0]:
-        if isinstance(entry, Array):
+        if isinstance(entry, Variable):
+            # Asked for its memory, on whatever device, a tensor that waits is computed.
+            _ = entry.tensor.storage
+        elif isinstance(entry, Array):
             entry.numpy()
 
 
