@@ -32,7 +32,7 @@ from nnc.dynamic.transforms.batched import active_levels, operand_of
 from nnc.dynamic.transforms.own_gradients import with_own_gradient
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.transforms.recomputation import FunctionCall
-from nnc.dynamic.tree import Structure, Tree, flatten
+from nnc.dynamic.tree import Structure, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError, UsageError
 from nnc.ops.movement.fill import fill_like
@@ -144,6 +144,8 @@ def _moved(x: Variable, index: tuple[int, ...], move: float) -> Variable:
 
 
 def _sequence(value: Tree) -> list[Any]:
+    if isinstance(value, TreeNode):
+        return flatten(value)[0]
     return list(value) if isinstance(value, Sequence) else [value]
 
 

@@ -3,11 +3,13 @@
     leaves, structure = flatten({"weight": w, "state": (m, v)})      leaves = [w, m, v]
     structure.unflatten(leaves)                                      = {"weight": w, "state": (m, v)}
 
-Everything that is no tuple, list or dictionary is a leaf, None included. A structure is a value that can be hashed.
+Everything that is no tuple, list, dictionary or `TreeNode` is a leaf, None included. A structure is a value that can be
+hashed.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -16,6 +18,18 @@ from nnc.core.values.exact import Hashed
 
 # Leaves in containers, or a leaf: what users hand over and get back, of whatever types.
 Tree: TypeAlias = Any
+# As a tuple, which `isinstance` asks in a third of the time of a union.
+SEQUENCES = (tuple, list)
+
+
+class TreeNode:
+    """What stands for a dictionary: it is taken apart as one, and what is put together again is that dictionary."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def opened(self) -> dict[str, Any]:
+        """Its parts by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +87,18 @@ def map_leaves(function: Callable[[Any], Any], value: object) -> Tree:
     """The same containers with the function of each leaf."""
     if isinstance(value, dict):
         return {key: map_leaves(function, part) for key, part in value.items()}
-    if isinstance(value, tuple | list):
+    if isinstance(value, SEQUENCES):
         return _built(_kind(value), [map_leaves(function, part) for part in value])
-    return function(value)
+    return map_leaves(function, value.opened()) if isinstance(value, TreeNode) else function(value)
 
 
 def _take_apart(value: object, leaves: list[Any]) -> Structure:
     if isinstance(value, dict):
-        return Structure(dict, tuple(value), tuple(_take_apart(part, leaves) for part in value.values()))
-    if isinstance(value, tuple | list):
-        return Structure(_kind(value), (), tuple(_take_apart(part, leaves) for part in value))
+        return Structure(dict, tuple(value), tuple([_take_apart(part, leaves) for part in value.values()]))
+    if isinstance(value, SEQUENCES):
+        return Structure(_kind(value), (), tuple([_take_apart(part, leaves) for part in value]))
+    if isinstance(value, TreeNode):
+        return _take_apart(value.opened(), leaves)
     leaves.append(value)
     return LEAF
 

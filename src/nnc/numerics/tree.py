@@ -2,7 +2,8 @@
 
     nnc.tree.map(lambda p, g: p - 0.1 * g, params, gradients)
 
-What is no tuple, list or dictionary is a leaf, None too; dictionaries go in their own order.
+What is no tuple, list or dictionary is a leaf, None too; dictionaries go in their own order. `net.parameters()` is a
+dictionary by path.
 """
 
 from __future__ import annotations

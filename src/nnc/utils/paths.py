@@ -11,15 +11,9 @@ from typing import Any
 
 from nnc.arguments import explained
 from nnc.dynamic.tree import Tree, flatten
-from nnc.nn.state.layer_state import Parameters
 from nnc.numerics.tree import map as mapped
 
 __all__ = ["tree_flatten", "tree_map", "tree_map_with_path", "tree_unflatten"]
-
-
-def _plain(tree: Tree) -> Tree:
-    """Parameters of a layer as a dictionary by path."""
-    return dict(tree.layer.named_parameters()) if isinstance(tree, Parameters) else tree
 
 
 @explained
@@ -29,21 +23,20 @@ def tree_flatten(tree: Tree, prefix: str = "") -> list[tuple[str, Any]]:
     >>> tree_flatten({"a": (1, 2)})
     [('a.0', 1), ('a.1', 2)]
     """
-    leaves, structure = flatten(_plain(tree))
+    leaves, structure = flatten(tree)
     return list(zip((f"{prefix}{path}" for path in structure.paths()), leaves, strict=True))
 
 
 @explained
 def tree_map(function: Callable[..., Any], tree: Tree, *rest: Tree) -> Tree:
     """The same containers with the function of each leaf, and of those at its place in the others."""
-    return mapped(function, _plain(tree), *map(_plain, rest))
+    return mapped(function, tree, *rest)
 
 
 @explained
 def tree_map_with_path(function: Callable[..., Any], tree: Tree) -> Tree:
     """The same containers with the function of each path and leaf."""
-    plain = _plain(tree)
-    leaves, structure = flatten(plain)
+    leaves, structure = flatten(tree)
     return structure.unflatten([function(path, leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)])
 
 

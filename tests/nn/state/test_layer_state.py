@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,3 +118,21 @@ def test_a_part_may_draw_while_the_whole_is_in_use() -> None:
     assert (net(X).numpy() == 0).any()
     dict(net.train().named_children())["drop"].eval()
     np.testing.assert_array_equal(net(X).numpy(), whole)
+
+
+def test_parameters_are_a_dictionary_by_path_where_values_are_nested(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    net.freeze()
+    halved = nnc.tree.map(lambda p, q: (p + q) * 0.25, net.parameters(), dict(net.named_parameters()))
+    assert list(halved) == [path for path, _ in net.named_parameters()]
+    nnc.save(tmp_path / "x.safetensors", {"net": net.parameters(), "epoch": nnc.tensor(3)})
+    stored = nnc.load(tmp_path / "x.safetensors")["net"]
+    np.testing.assert_array_equal(stored["0.weight"].numpy() * 0.5, halved["0.weight"].numpy())
+    other = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1)).update(net.parameters())
+    np.testing.assert_array_equal(other.state_dict()["1.bias"].numpy(), net.state_dict()["1.bias"].numpy())
+    net.unfreeze()
+    slopes = nnc.grad(lambda params: (params["1.bias"] * 3.0).sum())(net.parameters())
+    assert slopes["1.bias"].tolist() == [3.0]
+    assert not slopes["0.weight"].numpy().any()
+    (slope,) = nnc.autograd.grad(net(np.ones((1, 2), np.float32)).sum(), net.parameters())[-1:]
+    assert slope.tolist() == [1.0]

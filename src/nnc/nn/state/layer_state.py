@@ -26,7 +26,7 @@ from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
-from nnc.dynamic.tree import Tree, flatten
+from nnc.dynamic.tree import Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError
 from nnc.nn.state.scope import Scope
@@ -212,7 +212,7 @@ class LayerState:
         >>> layer.update(nnc.utils.tree_map(lambda p: p * 0.0, layer.parameters())).weight.tolist()
         [[0.0, 0.0], [0.0, 0.0]]
         """
-        leaves, structure = flatten(parameters.named() if isinstance(parameters, Parameters) else parameters)
+        leaves, structure = flatten(parameters)
         self.load_state_dict(dict(zip(structure.paths(), leaves, strict=True)), strict=False)
         return self
 
@@ -389,8 +389,11 @@ class LayerState:
             object.__setattr__(self, "_own", own)
 
 
-class Parameters:
-    """The parameters of a layer, whenever somebody goes through them: the first call makes them."""
+class Parameters(TreeNode):
+    """The parameters of a layer, whenever somebody goes through them: the first call makes them.
+
+    Functions of nested values (`nnc.save`, `nnc.tree.map`, `nnc.grad`, …) take them as a dictionary by path.
+    """
 
     def __init__(self, layer: LayerState) -> None:
         self.layer = layer
@@ -407,6 +410,10 @@ class Parameters:
 
     def __len__(self) -> int:
         return len(self.layer.named_parameters())
+
+    def opened(self) -> dict[str, Variable]:
+        """All by path."""
+        return dict(self.layer.named_parameters())
 
     def named(self) -> dict[str, Variable]:
         """Those that are trained, by path."""
