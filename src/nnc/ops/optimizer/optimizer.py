@@ -57,36 +57,35 @@ class SGDAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class AdamAttrs:
-    """Decay rates of the two moments, ε, weight decay, whether it is decoupled (AdamW), and whether ε is the ε̂."""
+class MomentsAttrs:
+    """Decay rates of the two moments, ε, weight decay."""
 
     beta1: Share = 0.9
     beta2: Share = 0.999
     epsilon: Positive = 1e-8
     decay: Rate = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AdamAttrs(MomentsAttrs):
+    """Those of the moments, whether the decay is decoupled (AdamW), and whether ε is the ε̂."""
+
     decoupled: bool = False
     epsilon_hat: bool = field(default=False, metadata=QUIET)
 
 
 @dataclass(frozen=True, slots=True)
-class NadamAttrs:
-    """Decay rates of the two moments, ε, weight decay (L2), and the decline ψ of the momentum."""
+class NadamAttrs(MomentsAttrs):
+    """Those of the moments, with L2 decay, and the decline ψ of the momentum."""
 
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    decay: Rate = 0.0
     momentum_decay: Positive = 4e-3
 
 
 @dataclass(frozen=True, slots=True)
-class LambAttrs:
-    """Decay rates of the two moments, ε, decoupled weight decay."""
+class LambAttrs(MomentsAttrs):
+    """Those of the moments, with decoupled decay."""
 
-    beta1: Share = 0.9
-    beta2: Share = 0.999
     epsilon: Positive = 1e-6
-    decay: Rate = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +120,9 @@ class AdadeltaAttrs:
 
 
 @dataclass(frozen=True, slots=True)
-class AdamaxAttrs:
-    """Decay rates of the moment and of the largest slope, ε, weight decay (L2), and whether ε is added behind all."""
+class AdamaxAttrs(MomentsAttrs):
+    """Those of the moments, the second one the largest slope, with L2 decay, and whether ε is added behind all."""
 
-    beta1: Share = 0.9
-    beta2: Share = 0.999
-    epsilon: Positive = 1e-8
-    decay: Rate = 0.0
     epsilon_outside: bool = field(default=False, metadata=QUIET)
 
 

@@ -16,6 +16,7 @@ from nnc.ops.optimizer.optimizer import (
     GradientDescentAttrs,
     LambAttrs,
     LionAttrs,
+    MomentsAttrs,
     MuonAttrs,
     NadamAttrs,
     RMSPropAttrs,
@@ -51,9 +52,7 @@ def sgd(attrs: SGDAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[1], moment)
 
 
-def moments(
-    attrs: AdamAttrs | NadamAttrs | LambAttrs, slope: Array, m: Array, v: Array, step: float
-) -> tuple[Array, Array, Array, Array]:
+def moments(attrs: MomentsAttrs, slope: Array, m: Array, v: Array, step: float) -> tuple[Array, Array, Array, Array]:
     """m' = β₁ m + (1 - β₁) s; v' = β₂ v + (1 - β₂) s²; and both without their bias to the zeros they started from."""
     moment = attrs.beta1 * m + (1 - attrs.beta1) * slope
     variance = attrs.beta2 * v + (1 - attrs.beta2) * np.square(slope)
