@@ -6,7 +6,9 @@ weights by 1 - a · decay before the update.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.core.precautions.origin import caller_origin
@@ -16,6 +18,7 @@ from nnc.keras.optimizers import schedules as schedules
 from nnc.keras.optimizers.base_optimizer import LearningRate
 from nnc.keras.optimizers.base_optimizer import Optimizer as Optimizer
 from nnc.nn.optimization import optimizers as rules
+from nnc.nn.optimization.optimizer_base import Optimizer as Rule
 
 
 @checked
@@ -71,36 +74,36 @@ class AdamW(Optimizer):
         self.weight_decay = weight_decay or 0.0
 
 
+class _OfMoments(Optimizer):
+    """One of `nnc.nn` that is told of two moments of the gradient and ε, and of nothing else."""
+
+    kind: ClassVar[Callable[..., Rule]]
+
+    def __init_subclass__(cls, of: Callable[..., Rule] | None = None) -> None:
+        super().__init_subclass__()
+        if of is not None:
+            cls.kind = of
+
+    def __init__(
+        self,
+        learning_rate: LearningRate = 0.001,
+        beta_1: Share = 0.9,
+        beta_2: Share = 0.999,
+        epsilon: Positive = 1e-7,
+        **options: Any,
+    ) -> None:
+        rule = type(self).kind(rate=0.0, beta1=beta_1, beta2=beta_2, epsilon=epsilon)
+        super().__init__(learning_rate, rule=rule, **options)
+
+
 @checked
-class Nadam(Optimizer):
+class Nadam(_OfMoments, of=partial(rules.Nadam, momentum_decay=1.0)):
     """Adam with Nesterov's momentum β₁ (1 - 0.96ᵗ / 2) (Dozat 2016): `nn.Nadam`."""
 
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta_1: Share = 0.9,
-        beta_2: Share = 0.999,
-        epsilon: Positive = 1e-7,
-        **options: Any,
-    ) -> None:
-        rule = rules.Nadam(rate=0.0, beta1=beta_1, beta2=beta_2, epsilon=epsilon, momentum_decay=1.0)
-        super().__init__(learning_rate, rule=rule, **options)
-
 
 @checked
-class Adamax(Optimizer):
+class Adamax(_OfMoments, of=partial(rules.Adamax, epsilon_outside=True)):
     """m' = β₁ m + (1 - β₁) g;  u' = max(β₂ u, |g|);  w' = w - a / (1 - β₁ᵗ) · m' / (u' + ε): `nn.Adamax`."""
-
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta_1: Share = 0.9,
-        beta_2: Share = 0.999,
-        epsilon: Positive = 1e-7,
-        **options: Any,
-    ) -> None:
-        rule = rules.Adamax(rate=0.0, beta1=beta_1, beta2=beta_2, epsilon=epsilon, epsilon_outside=True)
-        super().__init__(learning_rate, rule=rule, **options)
 
 
 @checked
@@ -157,19 +160,8 @@ class Lion(Optimizer):
 
 
 @checked
-class Lamb(Optimizer):
+class Lamb(_OfMoments, of=partial(rules.Lamb, decay=0.0)):
     """w' = w - a · |w| / |d| · d, d = m̂ / (√v̂ + ε), for large batches (You et al. 2020): `nn.Lamb`."""
-
-    def __init__(
-        self,
-        learning_rate: LearningRate = 0.001,
-        beta_1: Share = 0.9,
-        beta_2: Share = 0.999,
-        epsilon: Positive = 1e-7,
-        **options: Any,
-    ) -> None:
-        rule = rules.Lamb(rate=0.0, beta1=beta_1, beta2=beta_2, epsilon=epsilon, decay=0.0)
-        super().__init__(learning_rate, rule=rule, **options)
 
 
 NAMES: dict[str, type[Optimizer]] = {
