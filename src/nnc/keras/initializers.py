@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Finite, Rate, Seed, Size, checked, shown
+from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import check_shape
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.errors import ArgumentError, MemoryLimitError
@@ -21,6 +22,23 @@ from nnc.nn.layers import initializers
 from nnc.nn.state.generators import generator_for
 
 Shape: TypeAlias = Sequence[Size]
+
+
+def drawn(
+    subject: str,
+    draw: Callable[[np.random.Generator, tuple[int, ...]], ArrayLike],
+    seed: int,
+    shape: Shape,
+    kind: DType,
+) -> NDArray[Any]:
+    """What is drawn of a seed's generator; MemoryLimitError where that is too much."""
+    sizes = check_shape(shape)
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(draw(generator_for(seed, "keras"), sizes), kind.numpy)
+    except (MemoryError, ValueError, OverflowError):
+        got, need = f"{sizes}", "an array that this machine can hold, of numbers that f64 has"
+        raise MemoryLimitError(subject, got=got, need=need) from None
 
 
 class Initializer(Remembered):
@@ -33,13 +51,7 @@ class Initializer(Remembered):
     def __call__(self, shape: Shape, dtype: Any = None) -> NDArray[np.float32]:
         """Values of this shape."""
         seed = int(next_counter()) if self.seed is None else self.seed
-        sizes = check_shape(shape)
-        try:
-            with np.errstate(over="ignore"):
-                return np.asarray(self.values(generator_for(seed, "keras"), sizes), np.float32)
-        except (MemoryError, ValueError, OverflowError):
-            got, need = f"{sizes}", "an array that this machine can hold, of numbers that f64 has"
-            raise MemoryLimitError(type(self).__name__, got=got, need=need) from None
+        return drawn(type(self).__name__, self.values, seed, shape, F32)
 
     def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
         """What subclasses draw."""

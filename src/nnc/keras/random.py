@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nnc.arguments import Finite, Rate, Seed, Share, Size, checked
-from nnc.core.values.dtype import F32, AnyDType, DType, dtype_of
-from nnc.core.values.spec import check_shape
-from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.core.values.dtype import F32, AnyDType, dtype_of
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms import randomness
 from nnc.dynamic.transforms.randomness import dropout as drop
-from nnc.errors import ArgumentError, MemoryLimitError
-from nnc.nn.state.generators import generator_for
+from nnc.errors import ArgumentError
+from nnc.keras.initializers import drawn
 
 
 class SeedGenerator:
@@ -38,7 +33,7 @@ def normal(
     """Normally distributed numbers; a number as the seed gives the same ones each time."""
     kind = F32 if dtype is None else dtype_of(dtype)
     if seed is not None and not isinstance(seed, SeedGenerator):
-        return _drawn("normal", shape, kind, lambda sizes: generator_for(seed, "keras").normal(mean, stddev, sizes))
+        return as_operand(drawn("normal", lambda of, sizes: of.normal(mean, stddev, sizes), int(seed), shape, kind))
     return randomness.normal(tuple(shape), mean, stddev, kind)
 
 
@@ -55,20 +50,8 @@ def uniform(
     if maxval < minval:
         raise ArgumentError("uniform", got=f"minval={minval}, maxval={maxval}", need="maxval ≥ minval")
     if seed is not None and not isinstance(seed, SeedGenerator):
-        return _drawn("uniform", shape, kind, lambda sizes: generator_for(seed, "keras").uniform(minval, maxval, sizes))
+        return as_operand(drawn("uniform", lambda of, sizes: of.uniform(minval, maxval, sizes), int(seed), shape, kind))
     return randomness.uniform(tuple(shape), minval, maxval, kind)
-
-
-def _drawn(
-    subject: str, shape: Sequence[int], kind: DType, draw: Callable[[tuple[int, ...]], NDArray[np.float64]]
-) -> ArrayOperand:
-    try:
-        values = draw(check_shape(shape))
-    except (MemoryError, ValueError, OverflowError):
-        got, need = f"{tuple(shape)}", "an array that this machine can hold, of numbers that f64 has"
-        raise MemoryLimitError(subject, got=got, need=need) from None
-    with np.errstate(over="ignore"):
-        return as_operand(values.astype(kind.numpy))
 
 
 @checked
