@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from nnc import numerics as n
 from nnc.arguments import Positive, Probability, Rate, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
-from nnc.errors import DataError, ShapeError
+from nnc.errors import ShapeError
+from nnc.keras.metric_states import single
 from nnc.nn import functional as fn
 from nnc.nn.functional import Values
 from nnc.nn.optimization.losses import (
@@ -46,13 +44,7 @@ def operands(y_true: Values, y_pred: Values) -> tuple[ArrayOperand, ArrayOperand
 
 def as_single(value: Values) -> ArrayOperand:
     """An operand; what NumPy has in 64 bits as f32."""
-    if isinstance(value, ArrayOperand):
-        return value
-    array = as_array(value)
-    if array.dtype.kind in "OUSMm":
-        raise DataError("loss", got=f"an array of {array.dtype}", need="numbers", origin=caller_origin())
-    with np.errstate(over="ignore"):
-        return as_operand(array.astype(np.float32) if array.dtype == np.float64 else array)
+    return value if isinstance(value, ArrayOperand) else as_operand(single(value))
 
 
 def same_rank(wanted: ArrayOperand, given: ArrayOperand) -> tuple[ArrayOperand, ArrayOperand]:

@@ -30,6 +30,13 @@ def plain(value: Any) -> NDArray[Any]:
     return array
 
 
+def single(value: Any) -> NDArray[Any]:
+    """The same that models take: 64-bit floats are f32."""
+    values = plain(value)
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
 def real(value: Any) -> NDArray[Any]:
     """The same of real numbers alone."""
     array = plain(value)

@@ -14,17 +14,10 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.errors import ArgumentError, DataError, UsageError
-from nnc.keras.metric_states import plain
+from nnc.keras.metric_states import plain, single
 from nnc.nn.state.generators import generator_for
 
 Batch = tuple[Any, Any, Any]
-
-
-def array(value: Any) -> NDArray[Any]:
-    """An array that models take: 64-bit floats are f32."""
-    values = plain(value)
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
 def is_numbers(value: Any) -> bool:
@@ -136,7 +129,7 @@ def _arrays(value: Any) -> Any:
     """The arrays in it; None where it is not given."""
     if value is None:
         return None
-    return map_leaves(array, np.asarray(value) if is_numbers(value) else value)
+    return map_leaves(single, np.asarray(value) if is_numbers(value) else value)
 
 
 def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: bool) -> Arrays | Batches:
