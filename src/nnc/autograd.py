@@ -29,6 +29,7 @@ from nnc.dynamic.eager import tensor
 from nnc.dynamic.graph import DynamicGraph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
+from nnc.dynamic.transforms.leaves import ArrayPlaces
 from nnc.dynamic.transforms.own_gradients import with_own_gradient
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.transforms.recomputation import FunctionCall
@@ -313,17 +314,13 @@ def _with_gradient(
     if not recorded or not recorded[0].graph.recording:
         return forward(GradientContext(), args)
     graph = cast("DynamicGraph", recorded[0].graph)
-    places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
-    static = [None if is_array(leaf) else leaf for leaf in leaves]
+    rest = ArrayPlaces(leaves, structure)
     counter = int(reserved_counters(1))
     needs = tuple(any(leaf.place is not None for leaf in _variables(arg)) for arg in args)
 
     def run(values: Values) -> tuple[GradientContext, Sequence[Any], Tree]:
-        given, context = list(static), GradientContext()
-        for place, value in zip(places, values, strict=True):
-            given[place] = value
+        context, arguments = GradientContext(), rest.filled(values)
         context.needs_input_grad = needs
-        arguments = structure.unflatten(given)
         with drawing_from(counter):
             return context, arguments, forward(context, arguments)
 
@@ -332,9 +329,10 @@ def _with_gradient(
         floats, rows = iter(seeds), [leaf for leaf in flatten(result)[0] if is_array(leaf)]
         given = [next(floats) if operand_of(row).dtype.is_float else fill_like(operand_of(row), 0) for row in rows]
         aligned = _aligned(subject, arguments, backward(context, given))
-        return [aligned[place] for place in places]
+        return [aligned[place] for place in rest.places]
 
-    inputs = [leaf if isinstance(leaf, Variable) else graph.constant(leaf) for leaf in map(leaves.__getitem__, places)]
+    given = [leaves[place] for place in rest.places]
+    inputs = [leaf if isinstance(leaf, Variable) else graph.constant(leaf) for leaf in given]
     call = _OwnGradient(graph, lambda values: _arrays(run(values)[2]), slopes, subject, inputs)
     with graph.apart():
         outputs, shape = flatten(run([operand.detach() for operand in inputs])[2])
@@ -350,14 +348,11 @@ def _in_graph(
     backward: Callable[[GradientContext, Sequence[Any]], Sequence[Any]],
 ) -> Tree:
     """The same in a function that is compiled or mapped: the gradient is part of its graph."""
-    places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
-    operands = [operand_of(leaves[place]) for place in places]
+    rest = ArrayPlaces(leaves, structure)
+    operands = [operand_of(leaves[place]) for place in rest.places]
 
     def run(values: Sequence[Any]) -> tuple[GradientContext, Sequence[Any], list[Any], Structure]:
-        given, context = list(leaves), GradientContext()
-        for place, value in zip(places, values, strict=True):
-            given[place] = value
-        arguments = structure.unflatten(given)
+        context, arguments = GradientContext(), rest.filled(values)
         context.needs_input_grad = tuple(any(map(is_array, flatten(argument)[0])) for argument in arguments)
         return context, arguments, *flatten(forward(context, arguments))
 
@@ -372,7 +367,7 @@ def _in_graph(
         following, rows = iter(seeds), [operand_of(row) for row in again if is_array(row)]
         given = [next(following) if row.dtype.is_continuous else fill_like(row, 0) for row in rows]
         aligned = _aligned(subject, arguments, backward(context, given))
-        pairs = [(aligned[place], value) for place, value in zip(places, values, strict=True)]
+        pairs = [(aligned[place], value) for place, value in zip(rest.places, values, strict=True)]
         return [_fitting(subject, slope, value) if value.dtype.is_continuous else None for slope, value in pairs]
 
     handed = iter(with_own_gradient(real, operands, slopes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
@@ -10,6 +12,23 @@ from nnc.dynamic.traced import is_array
 from nnc.dynamic.transforms.batched import BatchedValue
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.errors import ArgumentError
+
+
+class ArrayPlaces:
+    """Nested values without their arrays, whose places others take: what outlives the arrays may keep it."""
+
+    __slots__ = ("_rest", "places", "structure")
+
+    def __init__(self, leaves: Sequence[Tree], structure: Structure) -> None:
+        self.places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+        self.structure, self._rest = structure, [None if is_array(leaf) else leaf for leaf in leaves]
+
+    def filled(self, arrays: Iterable[Tree]) -> Tree:
+        """The containers with these in the arrays' places."""
+        leaves = list(self._rest)
+        for place, array in zip(self.places, arrays, strict=True):
+            leaves[place] = array
+        return self.structure.unflatten(leaves)
 
 
 def unbatched(value: Tree) -> Tree:

@@ -31,6 +31,7 @@ from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
 from nnc.dynamic.transforms.control_flow import scan
 from nnc.dynamic.transforms.differentiation import vjp
+from nnc.dynamic.transforms.leaves import ArrayPlaces
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.transforms.transformed import transformation
 from nnc.dynamic.tree import Structure, Tree, flatten
@@ -58,17 +59,13 @@ def checkpoint(function: Function) -> Function:
         graph = _recording_graph(leaves)
         if graph is None:
             return function(*args, **kwargs)
-        places = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
-        inputs = [graph.constant(reserved_counters(1)), *(_variable(graph, leaves[place]) for place in places)]
-        # Only arrays are kept: the gradient sees those of the node.
-        static = [None if is_array(leaf) else leaf for leaf in leaves]
+        # The gradient sees the arrays of the node.
+        rest = ArrayPlaces(leaves, structure)
+        inputs = [graph.constant(reserved_counters(1)), *(_variable(graph, leaves[place]) for place in rest.places)]
 
         def again(values: Sequence[Variable]) -> tuple[list[Any], Structure]:
             counter, *arrays = values
-            given = list(static)
-            for place, value in zip(places, arrays, strict=True):
-                given[place] = value
-            positional, named = structure.unflatten(given)
+            positional, named = rest.filled(arrays)
             with drawing_from(int(counter)):
                 return flatten(function(*positional, **named))
 
@@ -105,18 +102,13 @@ def iterate(
         return state
     slots = {"sqrt": math.ceil(math.sqrt(steps)), "log": math.ceil(math.log2(steps))}
     kept = max(slots[snapshots], 1) if isinstance(snapshots, str) else snapshots
-    # Numbers and other static operands stay as they are.
-    places = [place for place, leaf in enumerate(rest) if is_array(leaf)]
-    inputs = [_variable(graph, leaf) for leaf in (*first, *(rest[place] for place in places))]
-    static = [None if is_array(leaf) else leaf for leaf in rest]
-    # The call outlives its arguments in the table of gradient programs, so it holds none.
+    # Numbers and other static operands stay as they are. The call outlives arrays in the table of gradient programs.
+    beside = ArrayPlaces(rest, others)
+    inputs = [_variable(graph, leaf) for leaf in (*first, *(rest[place] for place in beside.places))]
     specs, size = tuple(operand.spec for operand in inputs), len(first)
 
     def pure(values: Sequence[Variable]) -> Sequence[Variable]:
-        given = list(static)
-        for place, value in zip(places, values[size:], strict=True):
-            given[place] = value
-        leaves, form = flatten(step(shape.unflatten(values[:size]), *others.unflatten(given)))
+        leaves, form = flatten(step(shape.unflatten(values[:size]), *beside.filled(values[size:])))
         made = tuple(operand_of(entry).spec for entry in leaves)
         if form != shape or made != specs[:size]:
             got, need = f"a step that gives {', '.join(map(str, made))}", "a state like the one before"
