@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import sys
-import time
 from collections.abc import Callable
 from inspect import signature
-from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +18,7 @@ from nnc.keras.engine.callback_list import CallbackList as CallbackList
 from nnc.keras.engine.callback_list import History as History
 from nnc.keras.named import refused
 from nnc.nn.callbacks import callbacks as log_files
-from nnc.nn.callbacks.event_files import event, record
+from nnc.nn.callbacks.event_files import append_event, begun_events
 
 Mode = Literal["auto", "min", "max"]
 
@@ -245,13 +242,8 @@ class CSVLogger(Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Write a row."""
         figures = {"epoch": epoch, **(logs or {})}
-        lines = StringIO(newline="")
-        writer = csv.writer(lines, delimiter=self.separator)
-        if not self._names:
-            self._names = list(figures)
-            writer.writerow(self._names)
-        writer.writerow([figures.get(name, "NA") for name in self._names])
-        log_files.append(self.filename, lines.getvalue().encode())
+        begins, self._names = not self._names, self._names or list(figures)
+        log_files.append_row(self.filename, self._names, figures, begins=begins, separator=self.separator)
 
 
 @checked
@@ -313,12 +305,9 @@ class TensorBoard(Callback):
     def _write(self, part: str, step: int, figures: dict[str, float]) -> None:
         if not figures:
             return
-        now = time.time()
         if part not in self._files:
-            self._files[part] = self.log_dir / part / f"events.out.tfevents.{time.time_ns()}"
-            log_files.check_writable(self._files[part])
-            log_files.append(self._files[part], record(event(now, 0, None)))
-        log_files.append(self._files[part], record(event(now, step, figures)))
+            self._files[part] = begun_events(self.log_dir / part)
+        append_event(self._files[part], step, figures)
 
 
 class TerminateOnNaN(Callback):

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -91,6 +91,18 @@ def append(path: Path, record: bytes) -> None:
                 raise
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
+
+
+def append_row(
+    path: Path, columns: Sequence[str], row: Mapping[str, object], *, begins: bool, separator: str = ","
+) -> None:
+    """A line of a log, NA where the row lacks a column; behind a line of the columns where the log `begins`."""
+    lines = StringIO(newline="")
+    writer = csv.DictWriter(lines, columns, restval="NA", extrasaction="ignore", delimiter=separator)
+    if begins:
+        writer.writeheader()
+    writer.writerow(row)
+    append(path, lines.getvalue().encode())
 
 
 def head_of(path: Path, separator: str = ",") -> list[str]:
@@ -225,15 +237,11 @@ class CSVLog(Callback):
         check_writable(self._path)
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
-        head, lines = head_of(self._path), StringIO(newline="")
+        head = head_of(self._path)
         if head and head != list(row):
             fix = "log to another file"
             raise FormatError(str(self._path), got=f"columns {', '.join(head)}", need=", ".join(row), fix=fix)
-        writer = csv.DictWriter(lines, list(row))
-        if not head:
-            writer.writeheader()
-        writer.writerow(row)
-        append(self._path, lines.getvalue().encode())
+        append_row(self._path, list(row), row, begins=not head)
 
 
 @checked

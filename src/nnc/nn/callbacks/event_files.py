@@ -78,6 +78,19 @@ def _sized(number: int, data: bytes) -> bytes:
     return _field(number, BYTES, written_number(len(data)) + data)
 
 
+def begun_events(folder: Path) -> Path:
+    """A file of events in the folder, with the one that it begins with; FormatError where it cannot be written."""
+    path = folder / f"events.out.tfevents.{time.time_ns()}"
+    check_writable(path)
+    append_event(path, 0, None)
+    return path
+
+
+def append_event(path: Path, step: int, figures: Mapping[str, float] | None) -> None:
+    """An event of now behind those of the file."""
+    append(path, record(event(time.time(), step, figures)))
+
+
 @checked
 class TensorBoardLog(Callback):
     """The figures of each epoch, in a file of its own for each `fit`: `tensorboard --logdir FOLDER`.
@@ -90,17 +103,13 @@ class TensorBoardLog(Callback):
         self._path = self._folder
 
     def on_train_begin(self, run: Run) -> None:
-        self._path = self._folder / f"events.out.tfevents.{time.time_ns()}"
-        check_writable(self._path)
-        append(self._path, record(event(time.time(), 0, None)))
+        self._path = begun_events(self._folder)
 
     def on_batch_end(self, run: Run, progress: Progress) -> None:
         if self._updates:
             rate = run.model.optimizer.scalars(run.model.updates - run.model.since)["rate"]
-            self._write(run.model.updates, {"update/loss": progress.loss, "update/rate": rate})
+            append_event(self._path, run.model.updates, {"update/loss": progress.loss, "update/rate": rate})
 
     def on_epoch_end(self, run: Run, row: Mapping[str, float]) -> None:
-        self._write(round(row["epoch"]), {name: value for name, value in row.items() if name != "epoch"})
-
-    def _write(self, step: int, figures: Mapping[str, float]) -> None:
-        append(self._path, record(event(time.time(), step, figures)))
+        figures = {name: value for name, value in row.items() if name != "epoch"}
+        append_event(self._path, round(row["epoch"]), figures)
