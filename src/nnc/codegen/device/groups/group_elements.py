@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import thread_of
+from nnc.codegen.device.groups.near import is_aligned, thread_of
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.access import Shape, collapse, locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
-from nnc.codegen.ir.builder import BOOL, I64, U8, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import PARAMETER, Instruction, computed, evaluate, work
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import NANOSECONDS_PER_UNIT, Pointwise
@@ -165,11 +165,7 @@ class _ElementWriter:
 
 def are_aligned(b: Builder, pointers: Sequence[Value], scalar: Scalar, lanes: int) -> Value | None:
     """Whether vectors lie at multiples of their size from all pointers on; None of single elements."""
-    if lanes == 1:
-        return None
-    addresses = [b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64") for pointer in pointers]
-    low = [b.both(address, b.constant(scalar.size * lanes - 1)) for address in addresses]
-    return b.compare("==", reduce(b.either, low), 0)
+    return None if lanes == 1 else is_aligned(b, *pointers, nbytes=scalar.size * lanes)
 
 
 def load_vector(b: Builder, place: Value, kind: Type) -> Value:

@@ -6,6 +6,7 @@ A function of a group is run by each of its threads for each item. Its branches 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from nnc.classes import dataclass
 from nnc.codegen.device.warpgroups import WarpgroupProduct
@@ -143,9 +144,10 @@ def load_words(b: Builder, place: Value) -> list[Value]:
     return [first, *(b.load(place, number, Type(I32)) for number in range(1, 4))]
 
 
-def is_aligned(b: Builder, pointer: Value) -> Value:
-    """Whether an address is a multiple of 16 bytes."""
-    return b.compare("==", b.both(b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64"), b.constant(15)), 0)
+def is_aligned(b: Builder, *pointers: Value, nbytes: int = 16) -> Value:
+    """Whether all addresses are multiples of so many bytes, a power of two."""
+    addresses = [b.emit(Type(I64), f"ptrtoint ptr {pointer.text} to i64") for pointer in pointers]
+    return b.compare("==", reduce(b.either, [b.both(address, b.constant(nbytes - 1)) for address in addresses]), 0)
 
 
 def store_words(b: Builder, words: Sequence[Value], place: Value) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import store_words
+from nnc.codegen.device.groups.near import is_aligned, store_words
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import PhaseWriter
-from nnc.codegen.ir.builder import BF16, I32, I64, U16, Builder, Scalar, Type, Value
+from nnc.codegen.ir.builder import BF16, I32, U16, Builder, Scalar, Type, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,7 @@ def write_chunk(b: Builder, values: Sequence[Value], place: Value, column: Value
 
     All at once, where the place is a multiple of 16 bytes and none is outside.
     """
-    number = b.emit(Type(I64), f"ptrtoint ptr {place.text} to i64")
-    whole = b.compare("==", b.both(number, b.constant(15)), 0)
+    whole = is_aligned(b, place)
     if columns % len(values):
         whole = b.both(whole, b.compare("<=", column, columns - len(values)))
     with b.when(whole):
