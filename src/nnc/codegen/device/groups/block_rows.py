@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, exchanged, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.near import NearArray, exchanged, fold_distances, subgroup_of, thread_of, wait
 from nnc.codegen.frame.block_values import WIDTH, block_vectors
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F32, U8, Module, Type, Value
@@ -84,10 +84,8 @@ class GroupBlockRows:
                             whole = b.fma(weight, read(row, number, place + i), whole)
                         total.set(whole)
         sums = [total.get() for total in totals]
-        distance = threads // 2
-        while distance:
+        for distance in fold_distances(threads):
             sums = [each + exchanged(b, each, distance) for each in sums]
-            distance //= 2
         with b.when(b.both(b.compare("==", lane, 0), b.compare("<", output, p.outputs))):
             for row, whole in enumerate(sums):
                 bias = b.load(w.argument(2), output, Type(F32)) if p.bias else None

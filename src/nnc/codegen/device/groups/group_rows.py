@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns
-from nnc.codegen.device.groups.near import NearArray, exchanged, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.near import NearArray, fold_distances, folded_in_step, subgroup_of, thread_of, wait
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import is_long
@@ -145,10 +146,7 @@ class _RowWriter:
         b, total = self.b, values[0]
         for value in values[1:]:
             total = b.combine(combine, total, value)
-        distance = b.target.threads // 2
-        while distance:
-            total = b.combine(combine, total, exchanged(b, total, distance))
-            distance //= 2
+        total = folded_in_step(total, fold_distances(b.target.threads), partial(b.combine, combine))
         if self.parties == 1:
             return total
         near = self.near[number]

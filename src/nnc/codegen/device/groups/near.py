@@ -5,7 +5,7 @@ A function of a group is run by each of its threads for each item. Its branches 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from nnc.classes import dataclass
@@ -106,6 +106,18 @@ def exchanged(b: Builder, value: Value, distance: int) -> Value:
     return b.emit(
         value.type, f"call {kind.register} @nnc.shuffle.{kind.name}({kind.register} {value.text}, i32 {other.text})"
     )
+
+
+def fold_distances(threads: int) -> list[int]:
+    """The distances at which so many threads in step fold what they have, the largest first: threads / 2 to 1."""
+    return [threads >> number for number in range(1, threads.bit_length())]
+
+
+def folded_in_step(value: Value, distances: Iterable[int], combine: Callable[[Value, Value], Value]) -> Value:
+    """What threads in step have, combined with that of the threads at each distance in turn: the same for all."""
+    for distance in distances:
+        value = combine(value, exchanged(value.builder, value, distance))
+    return value
 
 
 def power_of_two(b: Builder, value: Value) -> Value:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import MOST_COLUMNS, THREADS, GroupColumns
-from nnc.codegen.device.groups.near import exchanged, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.near import fold_distances, folded_in_step, subgroup_of, thread_of, wait
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir.builder import Module, Type, Value
@@ -134,11 +134,7 @@ class _VectorWriter:
         total = sums.totals[0].get()
         for slot in sums.totals[1:]:
             total = total + slot.get()
-        total = b.cast(total, self.work.scalar)
-        distance = threads // 2
-        while distance:
-            total = total + exchanged(b, total, distance)
-            distance //= 2
+        total = folded_in_step(b.cast(total, self.work.scalar), fold_distances(threads), b.add)
         with b.when(b.both(b.compare("==", lane, 0), b.compare("<", output, p.outputs))):
             self._write(output, [total])
 

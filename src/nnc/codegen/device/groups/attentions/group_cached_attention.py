@@ -12,7 +12,15 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, exchanged, is_aligned, load_words, thread_of, wait
+from nnc.codegen.device.groups.near import (
+    NearArray,
+    fold_distances,
+    folded_in_step,
+    is_aligned,
+    load_words,
+    thread_of,
+    wait,
+)
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
@@ -157,10 +165,7 @@ class _PartWriter:
                 total = b.zero(Type(F32))
                 for number, held in zip(query, numbers, strict=True):
                     total = b.accumulate(number, held, total)
-                distance = 1
-                while distance < shares:
-                    total = total + exchanged(b, total, distance)
-                    distance *= 2
+                total = folded_in_step(total, reversed(fold_distances(shares)), b.add)
                 score = total if factor is None else total * factor
                 if p.cap:
                     score = mathematics.tanh(b, score * (1.0 / p.cap)) * p.cap
@@ -170,8 +175,7 @@ class _PartWriter:
     def _query(self, batch: Value, group: Value, row: int, piece: Value) -> list[Value]:
         """A piece of a query times the factor of scores."""
         b, p = self.b, self.p
-        repeats = p.heads // p.groups
-        start = ((batch * p.rows + row // repeats) * p.heads + group * repeats + row % repeats) * p.features
+        start = self._slot(batch, group, row) * p.features
         place = b.offset(self.w.argument(0), start + piece * self.each, F32)
         return [b.load(place, number, Type(F32)) * p.scale for number in range(self.each)]
 
@@ -219,11 +223,9 @@ class _PartWriter:
         total = values[0]
         for value in values[1:]:
             total = combine(total, value)
-        for distance in (16, 8, 4, 2, 1):
-            total = combine(total, exchanged(self.b, total, distance))
-        return total
+        return folded_in_step(total, fold_distances(WARP), combine)
 
-    def _slot(self, batch: Value, group: Value, row: Value) -> Value:
+    def _slot(self, batch: Value, group: Value, row: Value | int) -> Value:
         """The number of a query row among all."""
         p = self.p
         repeats = p.heads // p.groups
@@ -247,11 +249,9 @@ class _PartWriter:
                     total.set(b.accumulate(power, number, total.get()))
         for row, totals in enumerate(sums):
             for place, total in enumerate(totals):
-                value = total.get()
-                distance = shares
-                while distance < WARP:
-                    value = value + exchanged(b, value, distance)
-                    distance *= 2
+                value = folded_in_step(
+                    total.get(), [shares * each for each in reversed(fold_distances(WARP // shares))], b.add
+                )
                 with b.when(b.compare("<", self.lane, shares)):
                     index = (self.warp * p.together + row) * p.values + piece * self.each + place
                     self.sums.store(value, index)

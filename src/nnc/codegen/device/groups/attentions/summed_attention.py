@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
-from nnc.codegen.device.groups.near import NearArray, copied, exchanged, power_of_two, seal_copies, thread_of, wait
+from nnc.codegen.device.groups.near import (
+    NearArray,
+    copied,
+    fold_distances,
+    folded_in_step,
+    power_of_two,
+    seal_copies,
+    thread_of,
+    wait,
+)
 from nnc.codegen.device.groups.tiles import copies_elements
 from nnc.codegen.device.preamble import near_bytes_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
@@ -201,8 +210,7 @@ class _TileWriter:
             before = top = self.tops[number].get()
             for score in mine:
                 top = b.larger(top, score)
-            for distance in (1, 2, 4, 8):
-                top = b.larger(top, exchanged(b, top, distance))
+            top = folded_in_step(top, reversed(fold_distances(ACROSS)), b.larger)
             shift = b.choose(b.compare("==", top, -math.inf), b.zero(top.type), top)
             again = power_of_two(b, before - shift)
             self.tops[number].set(top)
@@ -256,9 +264,7 @@ class _TileWriter:
         """y and lse of rows that there are; 0 and +inf of those that see nothing."""
         b, p = self.b, self.p
         for number, sums in enumerate(self.sums):
-            total = self.totals[number].get()
-            for distance in (1, 2, 4, 8):
-                total = total + exchanged(b, total, distance)
+            total = folded_in_step(self.totals[number].get(), reversed(fold_distances(ACROSS)), b.add)
             nothing = b.compare("==", total, 0.0)
             unit = b.constant(1.0, total.type)
             inverse = unit / b.choose(nothing, unit, total)

@@ -19,7 +19,7 @@ from nnc.codegen.device.groups.matrices.slices import CHUNK, ROW_WORDS, chunk_co
 from nnc.codegen.device.groups.near import (
     NearArray,
     copied,
-    exchanged,
+    folded_in_step,
     multiply_matrices,
     pair_of,
     power_of_two,
@@ -244,10 +244,7 @@ class _State:
 
     def total(self, half: int) -> Value:
         """l of a row: those of the four threads that have its columns."""
-        value = self.totals[half].get()
-        for distance in (1, 2):
-            value = value + exchanged(self.b, value, distance)
-        return value
+        return folded_in_step(self.totals[half].get(), (1, 2), self.b.add)
 
     def add(self, tile: Value) -> None:
         """A tile of columns."""
@@ -313,8 +310,7 @@ class _State:
             before = top
             for score in mine:
                 top = b.larger(top, score)
-            for distance in (1, 2):
-                top = b.larger(top, exchanged(b, top, distance))
+            top = folded_in_step(top, (1, 2), b.larger)
             shift = b.choose(b.compare("==", top, -math.inf), b.zero(top.type), top)
             factor_before = power_of_two(b, before - shift)
             self.tops[half].set(top)
