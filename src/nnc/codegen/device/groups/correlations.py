@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
+from nnc.codegen.device.groups.tap_tables import TapTables
 from nnc.codegen.device.groups.tiles import (
     CORRELATION_COSTS,
     SIDE,
@@ -92,42 +93,32 @@ class _CoreWriter:
     """Writes the tiles of one core."""
 
     def __init__(self, kernel: GroupCorrelation, w: PhaseWriter, core: Core, height: int, width: int) -> None:
-        self.p, self.epilogue, self.w, self.b, self.core = kernel.problem, kernel.epilogue, w, w.b, core
+        self.p, self.epilogue, self.w, self.b = kernel.problem, kernel.epilogue, w, w.b
         self.height, self.width = height, width
-        p, taps = self.p, core.taps
-        name = self.b.name
-        rows, columns = ([place[axis] for place in taps] for axis in (0, 1))
-        self.rows = self.b.places(f"{name}_rows", rows)
-        self.columns = self.b.places(f"{name}_columns", columns)
-        self.bases = self.b.places(f"{name}_bases", [p.weights.bases[place[2]] for place in taps])
-
-    @property
-    def pixels(self) -> int:
-        """Of all images."""
-        return self.p.batch * self.core.rows * self.core.columns
+        self.tables = TapTables.of(w.b, kernel.problem, core)
 
     def write(self, down: Value, across: Value, group: Value) -> None:
         """One tile."""
-        b, p, core = self.b, self.p, self.core
-        thread, inner = thread_of(b), p.depth * len(core.taps)
+        b, p, tables = self.b, self.p, self.tables
+        thread = thread_of(b)
         first, filters = down * (SIDE * self.height), across * (SIDE * self.width)
         copied = copies_elements(b.target, p.scalar)
-        sums = TileSums(b, thread, p.work, inner, self.height, self.width, copied)
+        sums = TileSums(b, thread, p.work, tables.steps, self.height, self.width, copied)
         image = b.offset(self.w.argument(0), group * p.group_channels, p.scalar)
         weights = b.offset(self.w.argument(1), group * p.weights.group_stride, p.scalar)
         totals = sums.of(
-            PixelSide(self, thread, image, first, SIDE * self.height),
-            WeightSide(self, thread, weights, filters, SIDE * self.width),
+            PixelSide(tables, thread, image, first, SIDE * self.height),
+            WeightSide(tables, thread, weights, filters, SIDE * self.width),
         )
         results = ResultWriter(p.bias, self.epilogue, p.scalar, p.work, self.w, self.place)
-        places = [(first + line, self._output(first + line)) for line in sums.rows]
+        places = [(first + line, tables.result(first + line)) for line in sums.rows]
         for number, line in enumerate(sums.columns):
             here = filters + line
             with b.when(b.compare("<", here, p.filters)):
                 channel = group * p.filters + here
                 beside = results.beside(channel)
                 for (pixel, start), registers in zip(places, totals, strict=True):
-                    with b.when(b.compare("<", pixel, self.pixels)):
+                    with b.when(b.compare("<", pixel, tables.pixels)):
                         results.write(registers[number].get(), start + channel, beside)
 
     @property
@@ -135,19 +126,12 @@ class _CoreWriter:
         """Where y begins."""
         return self.w.argument(ResultWriter.position(self.p.bias, self.epilogue))
 
-    def _output(self, pixel: Value) -> Value:
-        """Where the results of a pixel begin."""
-        core, p = self.core, self.p
-        rest = pixel // core.columns
-        image, row, column = rest // core.rows, rest % core.rows, pixel % core.columns
-        return image * p.y_image + row * p.y_row + column * p.y_column + core.start
-
 
 @dataclass(frozen=True, slots=True)
 class PixelSide:
     """Pixels of images: a line is an output, a step is a tap and a channel. Neighbours read channels of one pixel."""
 
-    core: _CoreWriter
+    tables: TapTables
     thread: Value
     source: Value
     first: Value
@@ -160,39 +144,20 @@ class PixelSide:
     @property
     def kinds(self) -> tuple[Scalar, Scalar]:
         """Of images, and of sums."""
-        return self.core.p.scalar, self.core.p.work
+        return self.tables.problem.scalar, self.tables.problem.work
 
     def elements(self, start: Value) -> list[Element]:
         """This thread's elements: all of one step, of which the tap and the channel are found once."""
-        c, b, p = self.core, self.core.b, self.core.p
         places = list(self.places())
-        k = start + places[0][1]
-        there = b.compare("<", k, p.depth * len(c.core.taps))
-        tap, channel = b.choose(there, k, 0) // p.depth, k % p.depth
-        down, right = b.load(c.rows, tap, start.type), b.load(c.columns, tap, start.type)
-        # A row of the window may be one run of channels, of several pixels.
-        over = right + (channel // p.channels if p.depth > p.channels else 0)
-        run = right * p.channels + channel
-        elements = list[Element]()
-        for line, _ in places:
-            pixel = self.first + line
-            rest = pixel // c.core.columns
-            row = rest % c.core.rows * p.row_step + down - p.top
-            corner = pixel % c.core.columns * p.column_step - p.left
-            column = corner + over
-            inside = b.both(b.compare(">=", row, 0), b.compare("<", row, p.height))
-            inside = b.both(inside, b.both(b.compare(">=", column, 0), b.compare("<", column, p.width)))
-            inside = b.both(inside, b.both(there, b.compare("<", pixel, c.pixels)))
-            index = ((rest // c.core.rows * p.height + row) * p.width + corner) * p.channels + run
-            elements.append((index, inside))
-        return elements
+        step = self.tables.step(start + places[0][1])
+        return [self.tables.pixel(self.first + line, step) for line, _ in places]
 
 
 @dataclass(frozen=True, slots=True)
 class WeightSide:
     """Weights: a line is a filter, a step is a tap and a channel."""
 
-    core: _CoreWriter
+    tables: TapTables
     thread: Value
     source: Value
     first: Value
@@ -200,23 +165,14 @@ class WeightSide:
 
     def places(self) -> Iterator[tuple[Value, Value]]:
         """Neighbours read filters side by side, or channels where these are."""
-        weights = self.core.p.weights
+        weights = self.tables.problem.weights
         return places_of(self.thread, self.lines, along_k=weights.depth_stride == 1 and weights.lane_stride != 1)
 
     @property
     def kinds(self) -> tuple[Scalar, Scalar]:
         """Of weights, and of sums."""
-        return self.core.p.scalar, self.core.p.work
+        return self.tables.problem.scalar, self.tables.problem.work
 
     def elements(self, start: Value) -> list[Element]:
         """This thread's elements."""
-        c, b, p, weights = self.core, self.core.b, self.core.p, self.core.p.weights
-        elements = list[Element]()
-        for line, step in self.places():
-            place, k = self.first + line, start + step
-            inside = b.both(b.compare("<", place, p.filters), b.compare("<", k, p.depth * len(c.core.taps)))
-            tap = b.choose(inside, k, 0) // p.depth
-            base = b.load(c.bases, tap, start.type)
-            index = base + k % p.depth * weights.depth_stride + place * weights.lane_stride
-            elements.append((index, inside))
-        return elements
+        return [self.tables.weight(self.first + line, start + step) for line, step in self.places()]

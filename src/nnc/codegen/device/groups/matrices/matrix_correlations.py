@@ -13,11 +13,12 @@ from nnc.codegen.device.groups.matrices.matrix_forms import form_of
 from nnc.codegen.device.groups.matrices.matrix_sums import THREADS, MatrixSums, TileForm, TileTarget
 from nnc.codegen.device.groups.matrices.slices import CHUNK, STEPS, MatrixSide, Place, SliceSide
 from nnc.codegen.device.groups.results import ResultWriter
+from nnc.codegen.device.groups.tap_tables import TapStep, TapTables
 from nnc.codegen.device.warpgroups import ROWS
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import BF16, F16, Builder, Module, Scalar, Value
+from nnc.codegen.ir.builder import BF16, F16, Module, Scalar, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
@@ -67,16 +68,10 @@ class MatrixGroupCorrelation:
 
     def _write(self, w: PhaseWriter, tables: TapTables, corner: tuple[Value, Value], group: Value) -> None:
         """One tile."""
-        b, p, core, form = w.b, self.problem, tables.core, self.form
-        pixels, inner = p.batch * core.rows * core.columns, p.depth * len(core.taps)
+        b, p, form = w.b, self.problem, self.form
         image = b.offset(w.argument(0), group * p.group_channels, p.scalar)
         weights = b.offset(w.argument(1), group * p.weights.group_stride, p.scalar)
         first = group * p.filters
-
-        def place(pixel: Value) -> Value:
-            rest = pixel // core.columns
-            number, row, column = rest // core.rows, rest % core.rows, pixel % core.columns
-            return number * p.y_image + row * p.y_row + column * p.y_column + core.start + first
 
         sides: tuple[SliceSide, SliceSide] = (
             PixelSlices(tables, image, corner[0], form.height),
@@ -85,36 +80,8 @@ class MatrixGroupCorrelation:
         results = ResultWriter(
             p.bias, self.epilogue, p.scalar, p.work, w, w.argument(ResultWriter.position(p.bias, self.epilogue))
         )
-        MatrixSums(results, form, inner).write(sides, TileTarget(*corner, pixels, p.filters, place, first))
-
-
-@dataclass(frozen=True, slots=True)
-class TapTables:
-    """Tables of the taps of a core: how far down and right, and where their weights begin."""
-
-    b: Builder
-    problem: CorrelationProblem
-    core: Core
-    rows: Value
-    columns: Value
-    bases: Value
-
-    @classmethod
-    def of(cls, b: Builder, p: CorrelationProblem, core: Core) -> TapTables:
-        """Tables of the function that `b` writes."""
-        rows, columns = ([tap[axis] for tap in core.taps] for axis in (0, 1))
-        bases = [p.weights.bases[tap[2]] for tap in core.taps]
-        names = (f"{b.name}_{name}" for name in ("rows", "columns", "bases"))
-        return cls(b, p, core, *(b.places(*pair) for pair in zip(names, (rows, columns, bases), strict=True)))
-
-    @property
-    def steps(self) -> int:
-        """Of a sum."""
-        return self.problem.depth * len(self.core.taps)
-
-    def at(self, table: Value, tap: Value) -> Value:
-        """table[tap]"""
-        return self.b.load(table, tap, tap.type)
+        target = TileTarget(*corner, tables.pixels, p.filters, lambda pixel: tables.result(pixel) + first, first)
+        MatrixSums(results, form, tables.steps).write(sides, target)
 
 
 def _weights(tables: TapTables, source: Value, first: Value, lines: int) -> SliceSide:
@@ -153,40 +120,21 @@ class PixelSlices:
     def chunks(self, start: Value, places: Sequence[Place]) -> Iterator[tuple[Value, Value]]:
         """Where they are; all of a thread are of one tap."""
         b = self.tables.b
-        step = self._step(start + places[0][1] * CHUNK)
+        step = self.tables.step(start + places[0][1] * CHUNK)
         for row, _ in places:
             index, inside = self._element(self.first + row, step)
             yield index, b.choose(inside, b.constant(CHUNK), 0)
 
     def elements(self, start: Value, places: Sequence[Place]) -> Iterator[Sequence[tuple[Value, Value]]]:
         """Each of a tap of its own."""
-        steps = [self._step(start + places[0][1] * CHUNK + number) for number in range(CHUNK)]
+        steps = [self.tables.step(start + places[0][1] * CHUNK + number) for number in range(CHUNK)]
         for row, _ in places:
             yield [self._element(self.first + row, step) for step in steps]
 
-    def _step(self, k: Value) -> tuple[Value, Value, Value, Value]:
-        """Whether there is a step k, how far down and right it is, and how many elements behind a pixel's first."""
-        t, b, p = self.tables, self.tables.b, self.tables.problem
-        there = b.compare("<", k, t.steps)
-        tap, channel = b.choose(there, k, 0) // p.depth, k % p.depth
-        down, right = t.at(t.rows, tap), t.at(t.columns, tap)
-        # A row of the window may be one run of channels, of several pixels.
-        over = right + (channel // p.channels if p.depth > p.channels else 0)
-        return there, down, over, right * p.channels + channel
-
-    def _element(self, pixel: Value, step: tuple[Value, Value, Value, Value]) -> tuple[Value, Value]:
-        """The index of an element, and whether it is inside."""
-        b, p, core = self.tables.b, self.tables.problem, self.tables.core
-        there, down, over, run = step
-        rest = pixel // core.columns
-        row = rest % core.rows * p.row_step + down - p.top
-        corner = pixel % core.columns * p.column_step - p.left
-        column = corner + over
-        inside = b.both(b.compare(">=", row, 0), b.compare("<", row, p.height))
-        inside = b.both(inside, b.both(b.compare(">=", column, 0), b.compare("<", column, p.width)))
-        inside = b.both(inside, b.both(there, b.compare("<", pixel, p.batch * core.rows * core.columns)))
-        index = ((rest // core.rows * p.height + row) * p.width + corner) * p.channels + run
-        return b.choose(inside, index, 0), inside
+    def _element(self, pixel: Value, step: TapStep) -> tuple[Value, Value]:
+        """Its index, and whether it is inside."""
+        index, inside = self.tables.pixel(pixel, step)
+        return self.tables.b.choose(inside, index, 0), inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +185,5 @@ class TapSlices:
 
     def _element(self, line: Value, k: Value) -> tuple[Value, Value]:
         """Its index, and whether it is inside."""
-        t, b, w = self.tables, self.tables.b, self.tables.problem.weights
-        inside = b.both(b.compare("<", line, t.problem.filters), b.compare("<", k, t.steps))
-        tap = b.choose(inside, k, 0) // t.problem.depth
-        index = t.at(t.bases, tap) + k % t.problem.depth * w.depth_stride + line * w.lane_stride
-        return b.choose(inside, index, 0), inside
+        index, inside = self.tables.weight(line, k)
+        return self.tables.b.choose(inside, index, 0), inside
