@@ -7,7 +7,8 @@ An item is a tile of w' over the pixels of one part; a second phase adds up the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns, columns_of
@@ -15,7 +16,7 @@ from nnc.codegen.device.groups.near import thread_of, wait
 from nnc.codegen.device.groups.tiles import CORRELATION_COSTS, SIDE, THREADS, Element, TileSums, places_of, shares_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.builder import Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.core.values.derived import known
@@ -99,9 +100,10 @@ class _TileOfWeights:
         image = b.offset(self.w.argument(0), group * p.group_channels, p.scalar)
         slopes = b.offset(self.w.argument(1), group * p.group_filters, p.scalar)
         sums = TileSums(b, self.thread, p.work, kernel.length, self.height, self.width)
+        kinds = p.scalar, p.work
         totals = sums.of(
-            TapSide(b, self.thread, p, image, first, SIDE * self.height, start, end),
-            SlopeSide(b, self.thread, p, slopes, filters, SIDE * self.width, start, end),
+            PixelSteps(self.thread, kinds, image, first, SIDE * self.height, start, partial(self._tap, end)),
+            PixelSteps(self.thread, kinds, slopes, filters, SIDE * self.width, start, partial(self._slope, end)),
         )
         target = self.w.argument(3 if kernel.parts > 1 else 2)
         base = part * p.weights + group * p.group_filters
@@ -113,75 +115,43 @@ class _TileOfWeights:
                     with b.when(b.compare("<", column, p.group_filters)):
                         b.store(register.get(), target, base + row * p.filters + column)
 
+    def _slope(self, end: Value, filter_: Value, pixel: Value) -> Element:
+        """An element of g for a pixel before `end`."""
+        b, p = self.b, self.p
+        inside = b.both(b.compare("<", filter_, p.group_filters), b.compare("<", pixel, end))
+        return pixel * p.filters + filter_, inside
+
+    def _tap(self, end: Value, row: Value, pixel: Value) -> Element:
+        """What row m of the taps reads of x for a pixel before `end`: outside of the image it is outside."""
+        b, p, rows = self.b, self.p, self.p.rows + SIDE * self.height
+        tap, channel = b.divided(row, p.group_channels, rows)
+        tap_row, tap_column = b.divided(tap, p.kernel[1], rows)
+        over, column = b.divided(pixel, p.outputs[1], 2 * p.pixels)
+        number, line_of_image = b.divided(over, p.outputs[0], 2 * p.pixels)
+        y = line_of_image * p.strides[0] + tap_row * p.dilations[0] - p.before[0]
+        x = column * p.strides[1] + tap_column * p.dilations[1] - p.before[1]
+        inside = b.both(b.compare("<", row, p.rows), b.compare("<", pixel, end))
+        for place, size in ((y, p.sizes[0]), (x, p.sizes[1])):
+            inside = b.both(inside, b.both(b.compare(">=", place, 0), b.compare("<", place, size)))
+        return ((number * p.sizes[0] + y) * p.sizes[1] + x) * p.channels + channel, inside
+
 
 @dataclass(frozen=True, slots=True)
-class SlopeSide:
-    """`lines` filters from `first` of g, for each pixel of [start, end) a step."""
+class PixelSteps:
+    """`lines` channels or filters from `first` on, for each pixel from `start` on a step; `element` finds each."""
 
-    b: Builder
     thread: Value
-    p: WeightGradient
+    kinds: tuple[Scalar, Scalar]
     source: Value
     first: Value
     lines: int
     start: Value
-    end: Value
+    element: Callable[[Value, Value], Element]
 
     def places(self) -> Iterator[tuple[Value, Value]]:
-        """Neighbours read filters that lie side by side."""
+        """Neighbours read lines that lie side by side."""
         return places_of(self.thread, self.lines, along_k=False)
-
-    @property
-    def kinds(self) -> tuple[Scalar, Scalar]:
-        """Of operands, and of sums."""
-        return self.p.scalar, self.p.work
 
     def elements(self, start: Value) -> list[Element]:
         """This thread's elements of the slice."""
-        b, p, elements = self.b, self.p, list[Element]()
-        for line, step in self.places():
-            filter_, pixel = self.first + line, self.start + start + step
-            inside = b.both(b.compare("<", filter_, p.group_filters), b.compare("<", pixel, self.end))
-            elements.append((pixel * p.filters + filter_, inside))
-        return elements
-
-
-@dataclass(frozen=True, slots=True)
-class TapSide:
-    """`lines` rows m from `first` of what the taps read of x, for each pixel of [start, end) a step."""
-
-    b: Builder
-    thread: Value
-    p: WeightGradient
-    source: Value
-    first: Value
-    lines: int
-    start: Value
-    end: Value
-
-    def places(self) -> Iterator[tuple[Value, Value]]:
-        """Neighbours read channels that lie side by side."""
-        return places_of(self.thread, self.lines, along_k=False)
-
-    @property
-    def kinds(self) -> tuple[Scalar, Scalar]:
-        """Of operands, and of sums."""
-        return self.p.scalar, self.p.work
-
-    def elements(self, start: Value) -> list[Element]:
-        """This thread's elements of the slice; those outside of the image are outside."""
-        b, p, elements = self.b, self.p, list[Element]()
-        for line, step in self.places():
-            row, pixel = self.first + line, self.start + start + step
-            tap, channel = b.divided(row, p.group_channels, p.rows + self.lines)
-            tap_row, tap_column = b.divided(tap, p.kernel[1], p.rows + self.lines)
-            over, column = b.divided(pixel, p.outputs[1], 2 * p.pixels)
-            number, line_of_image = b.divided(over, p.outputs[0], 2 * p.pixels)
-            y = line_of_image * p.strides[0] + tap_row * p.dilations[0] - p.before[0]
-            x = column * p.strides[1] + tap_column * p.dilations[1] - p.before[1]
-            inside = b.both(b.compare("<", row, p.rows), b.compare("<", pixel, self.end))
-            for place, size in ((y, p.sizes[0]), (x, p.sizes[1])):
-                inside = b.both(inside, b.both(b.compare(">=", place, 0), b.compare("<", place, size)))
-            index = ((number * p.sizes[0] + y) * p.sizes[1] + x) * p.channels + channel
-            elements.append((index, inside))
-        return elements
+        return [self.element(self.first + line, self.start + start + step) for line, step in self.places()]
