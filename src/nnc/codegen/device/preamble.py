@@ -381,6 +381,11 @@ def near_bytes_of(target: TargetDescription) -> int:
     return _NEAR_BYTES[target.processor] * 1024
 
 
+def copies_ahead(target: TargetDescription) -> bool:
+    """Whether copies to a group's memory go on by themselves: CUDA from 8.0 on, whose warps multiply 16 bits too."""
+    return target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75")
+
+
 def large_near_bytes(near: Mapping[str, Kind]) -> int:
     """Bytes of a group's memory that a launch of CUDA's has to ask for; 0 where the module says them."""
     return max((array.array * array.size for array in near.values() if _is_large(array)), default=0)

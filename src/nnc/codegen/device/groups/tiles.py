@@ -13,7 +13,7 @@ from typing import Protocol
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import NearArray, copied, seal_copies, wait
-from nnc.codegen.device.preamble import PTX_TRIPLE
+from nnc.codegen.device.preamble import PTX_TRIPLE, copies_ahead
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import F32, F64, I32, Builder, LocalVariable, Module, Scalar, Type, Value
@@ -87,7 +87,7 @@ def element(b: Builder, side: TileSide, place: Element) -> Value:
 
 def copies_elements(target: TargetDescription, scalar: Scalar) -> bool:
     """Whether elements of a type go to a group's memory by themselves."""
-    return target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and scalar == F32
+    return copies_ahead(target) and scalar == F32
 
 
 def tiled(module: Module, name: str, p: MatrixProduct, sides: tuple[int, int], work: Scalar, write: WriteTile) -> Phase:

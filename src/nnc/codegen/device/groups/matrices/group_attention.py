@@ -28,7 +28,7 @@ from nnc.codegen.device.groups.near import (
     wait,
 )
 from nnc.codegen.device.groups.results import write_chunk
-from nnc.codegen.device.preamble import PTX_TRIPLE
+from nnc.codegen.device.preamble import copies_ahead
 from nnc.codegen.device.warpgroups import ROWS
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
@@ -75,7 +75,7 @@ class GroupAttention:
         q, k, v, *masks = (operand.stored for operand in widened.inputs)
         if {q, k, v, widened.results[0].stored} != {q}:
             return None
-        able = target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75") and q in NARROW
+        able = copies_ahead(target) and q in NARROW
         if not able or any(size % CHUNK or size > MOST_FEATURES for size in (p.features, p.values)):
             return None
         many = p.batch * p.heads * ceiling(p.rows, WARPS * WARP_ROWS) >= MANY_ITEMS

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.matrices.matrix_sums import TileForm
 from nnc.codegen.device.groups.matrices.slices import STEPS
+from nnc.codegen.device.groups.tiles import PROCESSORS
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.target import TargetDescription
-
-# Processors of a device, for which tiles are chosen.
-PROCESSORS = 132
 
 
 @dataclass(frozen=True, slots=True)
