@@ -57,36 +57,19 @@ class GroupProduct:
     def _write(self, w: PhaseWriter, item: Value) -> None:
         """One tile."""
         b, p = w.b, self.product.problem
-        down, across = ceiling(p.rows, SIDE * self.height), ceiling(p.columns, SIDE * self.width)
+        height, width = SIDE * self.height, SIDE * self.width
+        down, across = ceiling(p.rows, height), ceiling(p.columns, width)
         tile, matrix = item % (down * across), item // (down * across)
-        row, column = tile // across * (SIDE * self.height), tile % across * (SIDE * self.width)
-        starts = locate(b, matrix, p.batch, (p.a_batch, p.b_batch, p.c_batch)) if p.batch else [b.constant(0)] * 3
-        left, right, c = (
-            b.offset(w.argument(place), start, p.scalar)
-            for place, start in zip((0, 1, ResultWriter.position(p.bias, self.product.epilogue)), starts, strict=True)
-        )
+        row, column = tile // across * height, tile % across * width
+        left, right, c = operands_of(w, self.product, matrix)
         thread, kinds = thread_of(b), (p.scalar, p.work)
         sums = TileSums(b, thread, p.work, p.inner, self.height, self.width)
         totals = sums.of(
-            StridedSide(
-                b, thread, kinds, left, p.a_rows, p.a_inner, row, p.rows, SIDE * self.height, p.inner, sums.steps
-            ),
-            StridedSide(
-                b,
-                thread,
-                kinds,
-                right,
-                p.b_columns,
-                p.b_inner,
-                column,
-                p.columns,
-                SIDE * self.width,
-                p.inner,
-                sums.steps,
-            ),
+            StridedSide(b, thread, kinds, left, p.a_rows, p.a_inner, row, p.rows, height, p.inner, sums.steps),
+            StridedSide(b, thread, kinds, right, p.b_columns, p.b_inner, column, p.columns, width, p.inner, sums.steps),
         )
         results = ResultWriter(p.bias, self.product.epilogue, p.scalar, p.work, w, c)
-        narrow, low = p.columns % (SIDE * self.width), p.rows % (SIDE * self.height)
+        narrow, low = p.columns % width, p.rows % height
         for place, line in enumerate(sums.columns):
             here = column + line
             with b.when(b.compare("<", here, p.columns)) if narrow else b.always():
@@ -95,6 +78,14 @@ class GroupProduct:
                     there = row + down_line
                     with b.when(b.compare("<", there, p.rows)) if low else b.always():
                         results.write(registers[place].get(), there * p.c_rows + here, beside)
+
+
+def operands_of(w: PhaseWriter, product: Gemm, matrix: Value) -> Iterator[Value]:
+    """Where a, b and c of a matrix of the batch begin."""
+    b, p = w.b, product.problem
+    starts = locate(b, matrix, p.batch, (p.a_batch, p.b_batch, p.c_batch)) if p.batch else [b.constant(0)] * 3
+    places = 0, 1, ResultWriter.position(p.bias, product.epilogue)
+    return (b.offset(w.argument(place), start, p.scalar) for place, start in zip(places, starts, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.matrices.matrix_forms import form_of
 from nnc.codegen.device.groups.matrices.matrix_sums import THREADS, MatrixSums, TileForm, TileTarget
 from nnc.codegen.device.groups.matrices.slices import CHUNK, MatrixSide
+from nnc.codegen.device.groups.products import operands_of
 from nnc.codegen.device.groups.results import ResultWriter
 from nnc.codegen.device.groups.tiles import tiled
-from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.ir.builder import BF16, F16, F32, Builder, Module, Value
 from nnc.codegen.ir.target import TargetDescription
@@ -60,11 +60,7 @@ class MatrixGroupProduct:
         tile, matrix = item % (down * across), item // (down * across)
         tile_row, tile_column = in_bands(b, tile, down, across)
         row, column = tile_row * form.height, tile_column * form.width
-        starts = locate(b, matrix, p.batch, (p.a_batch, p.b_batch, p.c_batch)) if p.batch else [b.constant(0)] * 3
-        left, right, c = (
-            b.offset(writer.argument(place), start, p.scalar)
-            for place, start in zip((0, 1, ResultWriter.position(p.bias, self.product.epilogue)), starts, strict=True)
-        )
+        left, right, c = operands_of(writer, self.product, matrix)
         sides = (
             MatrixSide(b, p.scalar, left, p.a_rows, p.a_inner, row, p.rows, form.height, p.inner),
             MatrixSide(b, p.scalar, right, p.b_columns, p.b_inner, column, p.columns, form.width, p.inner),
