@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import nnc
 from nnc import nn
@@ -118,6 +119,19 @@ def test_a_part_may_draw_while_the_whole_is_in_use() -> None:
     assert (net(X).numpy() == 0).any()
     dict(net.train().named_children())["drop"].eval()
     np.testing.assert_array_equal(net(X).numpy(), whole)
+
+
+@pytest.mark.parametrize(
+    ("values", "odd"),
+    [({"weight": np.ones((5, 5))}, "another shape: weight"), ({"wait": np.ones(1)}, "unexpected: wait")],
+)
+def test_an_update_that_does_not_fit_sets_nothing(values: dict[str, NDArray[np.float64]], odd: str) -> None:
+    layer = nn.Linear(2, 2)
+    layer(nnc.ones((1, 2)))
+    before = layer.bias.tolist()
+    with pytest.raises(FormatError, match=odd):
+        layer.update({"bias": np.full(2, 7.0), **values})
+    assert layer.bias.tolist() == before
 
 
 def test_parameters_are_a_dictionary_by_path_where_values_are_nested(tmp_path: Path) -> None:

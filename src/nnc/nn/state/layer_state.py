@@ -11,7 +11,7 @@ are inputs with the value of each call, and what the function makes of them is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -208,12 +208,14 @@ class LayerState:
     def update(self, parameters: Tree) -> Self:
         """Set those parameters and statistics that there are values of, nested as `parameters()` has them, as in MLX.
 
+        FormatError for values that fit none of this layer's tensors, and then nothing is set.
+
         >>> layer = nn.Linear(2, 2)
         >>> layer.update(nnc.utils.tree_map(lambda p: p * 0.0, layer.parameters())).weight.tolist()
         [[0.0, 0.0], [0.0, 0.0]]
         """
         leaves, structure = flatten(parameters)
-        self.load_state_dict(dict(zip(structure.paths(), leaves, strict=True)), strict=False)
+        self._take_tensors(dict(zip(structure.paths(), leaves, strict=True)), ("of another shape", "unexpected"))
         return self
 
     def _tensors(self) -> dict[str, Variable]:
@@ -235,6 +237,10 @@ class LayerState:
         """
         if not isinstance(values, Mapping):
             raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
+        return self._take_tensors(values, ("missing", "of another shape", "unexpected") if strict else ())
+
+    def _take_tensors(self, values: Mapping[str, ArrayLike], refused: Collection[str]) -> UnfitKeys:
+        """`load_state_dict`, with the kinds of what does not fit that are errors."""
         known, arrays = self._tensors(), {path: as_array(value) for path, value in values.items()}
         unfit = sorted(path for path in known.keys() & arrays.keys() if arrays[path].shape != known[path].shape)
         named = {
@@ -242,8 +248,8 @@ class LayerState:
             "of another shape": unfit,
             "unexpected": sorted(arrays.keys() - known.keys()) if self.own.called else [],
         }
-        got = "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in named.items() if paths)
-        if strict and got:
+        got = "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in named.items() if paths and kind in refused)
+        if got:
             raise FormatError("state", got=got, need=f"the {len(known)} tensors of this layer")
         self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
         for path in known.keys() & arrays.keys() - set(unfit):
