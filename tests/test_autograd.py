@@ -197,6 +197,13 @@ def test_what_has_no_meaning_is_refused() -> None:
     with pytest.raises(ArgumentError, match="need a function"):
         autograd.custom_vjp(3)  # type: ignore[arg-type]  # what is tested
 
+    for slopes in ((1.0, 1.0), (), nnc.ones(1)):
+        f = autograd.custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: (x * 2, None), lambda kept, slope, slopes=slopes: slopes)
+        for gradient in (nnc.grad(f), nnc.compile(nnc.grad(f))):
+            with pytest.raises(ArgumentError, match="need a tuple of 1, one for each argument"):
+                gradient(1.0)
+
     class Short(Cube):
         @staticmethod
         def backward(ctx: Any, grad_output: Any) -> Any:

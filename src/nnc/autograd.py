@@ -295,8 +295,13 @@ class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
 
         def backward(context: GradientContext, seeds: Sequence[Any]) -> Sequence[Any]:
             slope = context.structure.unflatten(seeds)  # type: ignore[attr-defined]  # as above
-            slopes = iter(bwd(*static, context.saved_tensors, slope))
-            return [None if place in self.static else next(slopes, None) for place in range(len(args))]
+            slopes, count = bwd(*static, context.saved_tensors, slope), len(args) - len(static)
+            if not isinstance(slopes, tuple | list) or len(slopes) != count:
+                got = f"{len(slopes)} gradients" if isinstance(slopes, tuple | list) else shown(slopes)
+                need = f"a tuple of {count}, one for each argument, or None"
+                raise ArgumentError("custom_vjp", got=got, need=need, origin=caller_origin())
+            following = iter(slopes)
+            return [None if place in self.static else next(following) for place in range(len(args))]
 
         return _with_gradient(getattr(self, "__name__", "custom_vjp"), args, forward, backward)
 
