@@ -13,6 +13,7 @@ from nnc.core.values.dtype import (
     F16,
     F32,
     F64,
+    I32,
     I64,
     REFERENCE_DTYPES,
     TOLERANCE,
@@ -51,6 +52,12 @@ def test_bf16_is_that_of_ml_dtypes() -> None:
 def test_what_is_no_element_type(value: object) -> None:
     with pytest.raises(DTypeError, match="need one of f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool"):
         dtype_of(value)  # type: ignore[arg-type]  # callers without a type checker
+
+
+@pytest.mark.parametrize("value", ["x", [[1], [1, 2]], 10**30, None, 1j])
+def test_what_is_no_number_has_no_value_in_a_type(value: object) -> None:
+    with pytest.raises(DTypeError, match="need a number, or an array of numbers of one shape"):
+        I32(value)
 
 
 def test_every_type_has_a_tolerance() -> None:

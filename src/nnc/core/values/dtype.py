@@ -41,7 +41,11 @@ class DType:
         """
         if hasattr(value, "astype") and not isinstance(value, np.ndarray | np.generic):
             return value.astype(self)
-        return np.asarray(value, self.numpy)[()]
+        try:
+            return np.asarray(value, self.numpy)[()]
+        except (TypeError, ValueError, OverflowError):
+            got = f"{type(value).__name__} {value!r:.40}"
+            raise DTypeError(self.name, got=got, need="a number, or an array of numbers of one shape") from None
 
     def __repr__(self) -> str:
         return self.name
