@@ -19,6 +19,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, ShapeError, UsageError
 
+SCALARS = (bool, int, float, complex, np.generic)
 # What says the same of a value that a name stands for.
 FORMS = {
     "add_": "x = x + other",
@@ -55,13 +56,16 @@ class InPlaceMethods:
     def _other(self, subject: str, other: Any) -> Any:  # noqa: ANN401  # as above
         """What it is computed with: a number, or an array; ArgumentError for what is neither."""
         this: Any = self
+        if isinstance(other, SCALARS):
+            return other
         if isinstance(other, list | tuple):
             numbers = as_array(other)
-            return this.lift(numbers if numbers.dtype.kind in "OUS" else numbers.astype(this.dtype.numpy))
-        if not isinstance(other, bool | int | float | complex | np.generic) and this.lift(other) is None:
+            other = numbers if numbers.dtype.kind in "OUS" else numbers.astype(this.dtype.numpy)
+        operand = this.lift(other)
+        if operand is None:
             got = f"other={shown(other)}"
             raise ArgumentError(subject, got=got, need="an array or a number", origin=caller_origin())
-        return other
+        return operand
 
     def _times(self, subject: str, other: Any, alpha: Any) -> Any:  # noqa: ANN401  # as above
         other = self._other(subject, other)
