@@ -27,6 +27,7 @@ from nnc.keras.optimizers.schedules import LearningRateSchedule
 from nnc.nn.optimization.chains import ChainedChange, ClipNorm, ClipValue, DecoupledDecay, OptimizerChain
 from nnc.nn.optimization.in_place import begin_state, follow_gradients
 from nnc.nn.optimization.optimizer_base import Optimizer as Rule
+from nnc.nn.optimization.parameter_update import state_name
 from nnc.nn.state.layer_state import LayerState
 
 LearningRate: TypeAlias = Rate | LearningRateSchedule | Callable[[], Any] | ArrayOperand | NDArray[Any]
@@ -171,13 +172,13 @@ class Optimizer(Remembered):
     def slots_of(self, weights: Mapping[str, Variable]) -> dict[str, Variable]:
         """The count of updates, and the state of these weights by their paths."""
         state, places = self._trained.own.optimizer_state, self._trained.places(weights.values())
-        names = {place: path for path, place in zip(weights, places, strict=True)}
-        return {
-            name if place == name else f"{names[place]}.{rest}": value
-            for name, value in state.items()
-            if (place := name.partition(".")[0]) in names or name == "step"
-            for rest in (name.partition(".")[2],)
-        }
+        paths = dict(zip(places, weights, strict=True))
+        slots = {"step": state["step"]} if "step" in state else {}
+        for name, value in state.items():
+            place, _, slot = name.partition(".")
+            if place in paths:
+                slots[state_name(paths[place], slot)] = value
+        return slots
 
     def take_slots(self, weights: Mapping[str, Variable], values: Mapping[str, Tensor]) -> None:
         """Go on with the state of `slots_of`; FormatError where it is that of another optimizer."""
