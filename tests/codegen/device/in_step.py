@@ -399,6 +399,10 @@ class _Frame:
         return self._halves(np.ascontiguousarray(words).view(np.uint16).reshape(8, 8), name.rpartition(".")[2])
 
 
+# Bytes behind each operand that nobody may write, and what is in them.
+BEHIND, MARK = 4096, 0xA5
+
+
 def run(generator: Generator, target: TargetDescription, operands: Sequence[Values]) -> DeviceKernel:
     """Run all phases on contiguous operands, inputs and then results."""
     kernel = device_kernel(generator, target, "kernel")
@@ -418,9 +422,10 @@ def run(generator: Generator, target: TargetDescription, operands: Sequence[Valu
         start, end = end, (end + size + 255) // 256 * 256
         return start
 
-    addresses = [place(max(each.nbytes, 16)) for each in operands]
+    addresses = [place(max(each.nbytes, 16) + BEHIND) for each in operands]
     for start, each in zip(addresses, operands, strict=True):
         memory[start : start + each.nbytes] = np.ascontiguousarray(each).view(np.uint8).ravel() if each.nbytes else ()
+        memory[start + each.nbytes :][:BEHIND] = MARK
     workspace = generator.workspace(target)
     words = [0, *addresses, *([place(workspace)] if workspace else ()), *words_of(generator)]
     table = place(8 * len(words))
@@ -432,6 +437,7 @@ def run(generator: Generator, target: TargetDescription, operands: Sequence[Valu
     for phase in kernel.phases:
         _launch(module, phase, memory, tables, table + 8, place(phase.scratch * phase.workers * min(phase.groups, 2)))
     for start, each in zip(addresses, operands, strict=True):
+        assert (memory[start + each.nbytes :][:BEHIND] == MARK).all(), "written behind an operand's end"
         each[...] = memory[start : start + each.nbytes].view(each.dtype).reshape(each.shape)
     return kernel
 

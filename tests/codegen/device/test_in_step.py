@@ -193,6 +193,7 @@ MOVED: list[tuple[Op[Any], object, list[Shape]]] = [
     (add, NoAttrs(), [(64, 128), (64, 128)]),
     (add, NoAttrs(), [(67, 101), (101,)]),
     (tanh, NoAttrs(), [(5, 1024)]),
+    (add, NoAttrs(), [(513, 256), (256,)]),
     (TRANSPOSE, TransposeAttrs((1, 0)), [(40, 70)]),
     (TRANSPOSE, TransposeAttrs((0, 2, 1)), [(3, 64, 33)]),
     (REDUCE_SUM, ReduceAttrs((0, 1)), [(64, 200)]),

@@ -133,7 +133,7 @@ class _ElementWriter:
         b, kernel = self.b, self.kernel
         with b.loop(0, kernel.block, THREADS) as step:
             place = start + step + self.thread
-            with b.when(b.compare("<", place, kernel.count)) if kernel.count % THREADS else b.always():
+            with b.when(b.compare("<", place, kernel.count)) if kernel.count % kernel.block else b.always():
                 self._compute([self._places(place)], 1)
 
     def _places(self, index: Value) -> list[Value]:
