@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
+
+from process import PAUSE, last_row
 
 BATCHES = (1, 8)
 MEASURE = """
@@ -83,8 +84,7 @@ def measured(python: str, program: str, threads: int, *, processor: bool) -> dic
     """The numbers of a process."""
     command = [python, "-P", "-c", MEASURE + program, str(threads), json.dumps(BATCHES), *["processor"] * processor]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    numbers: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    numbers: dict[str, float] = last_row(command, environment)
     return numbers
 
 
@@ -105,7 +105,7 @@ def main() -> None:
         for name, (python, program) in sides.items():
             for what, rate in measured(python, program, threads, processor=options.processor).items():
                 best[name][what] = max(best[name].get(what, 0.0), rate)
-            time.sleep(1)
+            time.sleep(PAUSE)
     for name, rates in best.items():
         print(f"{name}: " + ", ".join(f"{what} {rate:,.1f}" for what, rate in rates.items()), flush=True)
 

@@ -12,16 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+from process import PAUSE, last_row
+
 from nnc.language.architectures import open_files
 from nnc.language.text.tokenizer import text_tokenizer
 
-# Seconds between the sides: threads of the one that ended may spin, and processors of a cloud machine slow down.
-PAUSE = 2
 TEXT = "The history of the world is long and full of stories. " * 40
 OURS = """
 import time; began = time.time()
@@ -82,8 +81,7 @@ def measured(python: str, program: str, path: Path, threads: int, text: object) 
     command = [python, "-c", program + MEASURE, str(path), str(threads), json.dumps(text)]
     # As where a package is installed: modules are compiled once.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    numbers: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    numbers: dict[str, float] = last_row(command, environment)
     return numbers
 
 

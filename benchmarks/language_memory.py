@@ -10,10 +10,10 @@ highest, and `off` = taken - stated, in MB. Ends with 1 unless all are within 5 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 from pathlib import Path
+
+from process import last_row
 
 # Contexts, batches and types of caches.
 CASES = ((256, 1, "f32"), (1024, 1, "f32"), (1024, 1, "int8"), (512, 4, "f32"), (512, 4, "bf16"), (2048, 2, "int8"))
@@ -51,8 +51,7 @@ def main() -> int:
         for context, batch, cache in CASES:
             words = [str(path), str(context), str(batch), cache, str(options.threads)]
             command, home = [sys.executable, "-c", PROGRAM, *words], Path(__file__).parent
-            ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=home)
-            stated, taken = json.loads(ran.stdout.splitlines()[-1])
+            stated, taken = last_row(command, folder=home)
             within = abs(taken - stated) <= max(FRACTION * taken, LEAST)
             wrong += not within
             numbers = f"stated {stated / 1e6:.1f}, taken {taken / 1e6:.1f}, off {(taken - stated) / 1e6:+.1f} MB"

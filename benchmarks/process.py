@@ -1,17 +1,30 @@
-"""What the system says of this process."""
+"""What the system says of this process, and what another one says."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import pkgutil
+import subprocess
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from nnc.core.values.storage import give_back_free_memory
 
 HERE = Path("/proc/self")
 # madvise: read all pages of a mapping in now.
 POPULATE_READ = 22
+# Seconds between processes that are compared: threads of the one that ended may spin, and processors of a cloud machine
+# slow down.
+PAUSE = 2
+
+
+def last_row(command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Any:  # noqa: ANN401  whatever it prints
+    """What a command prints last, as JSON; what it complains of goes where our own complaints go."""
+    ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder)
+    return json.loads(ran.stdout.splitlines()[-1])
 
 
 def high_water() -> int:
