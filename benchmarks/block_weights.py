@@ -24,6 +24,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llama_peer import LLAMA_CPP
 from numpy.typing import NDArray
 
 from nnc import nn
@@ -37,21 +38,17 @@ PROMPTS = 16, 256
 RUNS = 3
 
 # What the peer's Python runs: no part of the package is there.
-PEER = """
+PEER = (
+    LLAMA_CPP
+    + """
 import json, sys, time
-import xllamacpp
 file, threads, tokens, prompts = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
-params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel = file, 512, 1
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-params.verbosity = -1
-server = xllamacpp.Server(params)
+server = llama_server(file, threads)
 clock = time.process_time if sys.argv[5:] else time.perf_counter
 
 def taken(prompt, count):
     begun = clock()
-    ask = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": False, "ignore_eos": True}
-    server.handle_completions(ask)
+    asked(server, prompt, count)
     return clock() - begun
 
 row = {}
@@ -63,6 +60,7 @@ for prompt in prompts:
         row["tokens / s"] = round(tokens / (whole - row["prompt_16"]), 1)
 print(json.dumps(row))
 """
+)
 
 
 def prompts() -> list[list[int]]:

@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from llama_peer import LLAMA_CPP
 from process import PAUSE, last_row
 
 from nnc.language.architectures import open_files
@@ -48,19 +49,14 @@ def decode():
         kept.scores(row)
     return 40 / (time.perf_counter() - start)
 """
-PEER = """
+PEER = f"""
 import time; began = time.time()
 import json, resource, sys
-import xllamacpp
+{LLAMA_CPP}
 path, threads, tokens = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel = path, 512, 1
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-params.verbosity = -1
-server = xllamacpp.Server(params)
+server = llama_server(path, threads)
 def timings(prompt, count):
-    ask = {"prompt": prompt, "n_predict": count, "temperature": 0, "cache_prompt": False, "ignore_eos": True}
-    return server.handle_completions(ask)["timings"]
+    return asked(server, prompt, count)["timings"]
 timings(tokens[:4], 1)
 first = time.time() - began
 def read(count):

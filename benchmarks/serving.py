@@ -23,24 +23,23 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from llama_peer import LLAMA_CPP
+
 import nnc.language
 
 PROMPTS = ("Once upon a time", "The capital of France is", "def add(a, b):", "1, 2, 3, 4,")
 LENGTHS, HEATS, SEEDS = (4, 16, 40), (0, 0.8), (0, 1)
 MOST_GROWTH = 32 << 20
-PEER = """
-import signal, sys, time
-import xllamacpp
-file, port, slots, context, threads = sys.argv[1], *map(int, sys.argv[2:])
-params = xllamacpp.CommonParams()
-params.model.path, params.n_ctx, params.n_parallel = file, context * slots, slots
-params.port, params.verbosity = port, -1
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
-server = xllamacpp.Server(params)
+PEER = (
+    LLAMA_CPP
+    + """
+import signal, sys
+file, threads, context, slots, port = sys.argv[1], *map(int, sys.argv[2:])
+server = llama_server(file, threads, context, slots, port)
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-while True:
-    time.sleep(1)
+signal.pause()
 """
+)
 Key = tuple[str, int, float, int]
 WRONG = (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "max_tokens": -1}', b"x" * (1 << 21))
 
@@ -162,7 +161,7 @@ def main() -> int:
     if options.peer:
         # Its answers are not compared: they follow what is computed beside them.
         other = Soak(free_port(), None, options.seed)
-        words = (options.file, other.port, options.slots, options.context, options.threads)
+        words = (options.file, options.threads, options.context, options.slots, other.port)
         soaked("llama.cpp", [options.peer, "-c", PEER, *map(str, words)], other, options)
     return int(not held)
 
@@ -174,6 +173,7 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
             connection.request("GET", "/health")
             if connection.getresponse().status == 200:
                 return
+        # It tells nobody that it listens: it is asked again.
         time.sleep(0.2)
     raise SystemExit("the server did not start")
 
