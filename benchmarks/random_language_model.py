@@ -9,7 +9,7 @@ file is at hand (`benchmarks/language.py OUTPUT.gguf --peer PYTHON`).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,8 +37,7 @@ def blocks(kind: str, shape: tuple[int, int], seed: int) -> NDArray[np.uint8]:
 
 def source(name: str, shape: tuple[int, int], kind: str, seed: int) -> TensorSource:
     """A matrix that is drawn when its turn comes."""
-    read: Callable[[], NDArray[np.uint8]] = lambda: blocks(kind, shape, seed)  # noqa: E731
-    return TensorSource(f"{name}.weight", shape, kind, read)
+    return TensorSource(f"{name}.weight", shape, kind, partial(blocks, kind, shape, seed))
 
 
 def main() -> None:
