@@ -20,12 +20,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import twins
 from cases import labels, mlp, model_of, numbers
-from devices import seconds_each
+from devices import seconds_each, seconds_queued
 from peers import RATE, Offer, torch_input
 
 from nnc import nn
@@ -35,12 +36,12 @@ from nnc.errors import NncError
 from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.zoo import bert_base, gpt_6x384, resnet20
 
-LEAST, QUEUED = 5, 20
+QUEUED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCase:
-    """A name, our network, and what torch makes its twin of; without labels a prediction."""
+    """A name, our network, and what torch makes its twin of: a training step, or without labels a prediction."""
 
     name: str
     layer: Callable[[], nn.Layer]
@@ -69,15 +70,8 @@ def cases() -> Iterator[ModelCase]:
 
 
 def each(run: Callable[[], object], seconds: float) -> float:
-    """Milliseconds of a run that waits for itself, behind some."""
-    for _ in range(LEAST):
-        run()
-    began = time.perf_counter()
-    count = 0
-    while count < LEAST or time.perf_counter() - began < seconds:
-        run()
-        count += 1
-    return (time.perf_counter() - began) / count * 1e3
+    """Milliseconds of a run that waits for itself."""
+    return seconds_each(run, lambda: None, seconds) * 1e3
 
 
 def torch_step(torch: Any, offer: Offer) -> Callable[[], object]:
@@ -107,18 +101,13 @@ def torch_step(torch: Any, offer: Offer) -> Callable[[], object]:
 
 def alone(step: ModelStep, device: Device, seconds: float) -> dict[str, float]:
     """The program of a step without the batch and the results, whatever it reads; nothing where it refuses that."""
-    run, driver = step.compiled.allocate().run, DEVICES.driver(device)
+    run, wait = step.compiled.allocate().run, partial(DEVICES.driver(device).synchronize, device)
     try:
         run()
     except NncError:
         return {}
-    time_of_run = seconds_each(run, lambda: driver.synchronize(device), seconds)
-    began = time.perf_counter()
-    for _ in range(QUEUED):
-        run()
-    host = (time.perf_counter() - began) / QUEUED
-    driver.synchronize(device)
-    return {"device_ms": round(time_of_run * 1e3, 4), "host_ms": round(host * 1e3, 4)}
+    whole, host = seconds_each(run, wait, seconds), seconds_queued(run, wait, QUEUED)
+    return {"device_ms": round(whole * 1e3, 4), "host_ms": round(host * 1e3, 4)}
 
 
 def measure(torch: Any, device: Device, case: ModelCase, options: argparse.Namespace) -> dict[str, object]:

@@ -55,6 +55,16 @@ def seconds_each(run: Callable[[], object], wait: Callable[[], object], seconds:
     return (time.perf_counter() - began) / count
 
 
+def seconds_queued(run: Callable[[], object], wait: Callable[[], object], count: int) -> float:
+    """Of the host, to queue one run among so many."""
+    began = time.perf_counter()
+    for _ in range(count):
+        run()
+    each = (time.perf_counter() - began) / count
+    wait()
+    return each
+
+
 def filled(spec: TensorSpec) -> Tensor:
     """Small numbers on the device of the spec."""
     values = np.random.default_rng(0).uniform(-1, 1, spec.shape).astype(np.float32)
@@ -113,11 +123,7 @@ def figures(device: Device, seconds: float) -> None:
         run = program(device, Command(add, none), (small, small), times)
         run()
         wait()
-        host_began = time.perf_counter()
-        for _ in range(QUEUED):
-            run()
-        report(f"host time of a run of {times}", (time.perf_counter() - host_began) / QUEUED)
-        wait()
+        report(f"host time of a run of {times}", seconds_queued(run, wait, QUEUED))
     claim, result = DISPATCHER.claim(Command(add, none), (small.spec,) * 2, (small.spec,)), Tensor.empty(small.spec)
     each = seconds_each(lambda: claim.kernel.run((small, small), (result,), None), wait, seconds)
     report("a command alone", each)
