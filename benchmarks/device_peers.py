@@ -130,6 +130,21 @@ def rows(torch: ModuleType) -> Iterator[Measured]:
             f"transpose {dtype}", Command(TRANSPOSE, TransposeAttrs((1, 0))), (x,),
             lambda t: t.t().contiguous(), nbytes=2 * size,
         )  # fmt: skip
+    for shape in ((1024, 16_384), (64, 262_144)):
+        x = spec(shape)
+        yield Measured(
+            f"softmax {shape[0]}x{shape[1]} {F32}", Command(softmax, none), (x,),
+            lambda t: torch.softmax(t, -1), nbytes=2 * x.nbytes,
+        )  # fmt: skip
+        yield Measured(
+            f"layer_norm {shape[0]}x{shape[1]} {F32}", Command(LAYER_NORM, NormalizationAttrs((1,), (1,))),
+            (x, None, None), lambda t: functional.layer_norm(t, t.shape[-1:]), nbytes=2 * x.nbytes,
+        )  # fmt: skip
+    x = spec((32, 512, 12, 64))
+    yield Measured(
+        f"middle axes of 32x512x12x64 swapped {F32}", Command(TRANSPOSE, TransposeAttrs((0, 2, 1, 3))), (x,),
+        lambda t: t.transpose(1, 2).contiguous(), nbytes=2 * x.nbytes,
+    )  # fmt: skip
 
 
 def convolve(torch: ModuleType, x: Array, w: Array, *, stride: int, border: int) -> object:
@@ -155,33 +170,31 @@ def convolutions(torch: ModuleType) -> Iterator[Measured]:
         yield Measured(name, Command(CONVOLUTION, attrs), (x, w, None), call, flops)
 
 
-def attend(torch: ModuleType, q: Array, k: Array, v: Array, *others: Array, causal: bool = False) -> object:
+def attend(torch: ModuleType, q: Array, k: Array, v: Array, *others: Array, **options: bool) -> object:
     """torch's attention of [batch, rows, heads, features]."""
     heads = (x.permute(0, 2, 1, 3) for x in (q, k, v))
-    return torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=causal).permute(0, 2, 1, 3)
+    return torch.nn.functional.scaled_dot_product_attention(*heads, **options).permute(0, 2, 1, 3)
 
 
 def attentions(torch: ModuleType) -> Iterator[Measured]:
-    """Of 1,024 tokens and 12 heads at once, and of one token over 4,096 that are kept."""
-    for dtype, causal in product((F32, BF16), (False, True)):
-        x = spec((1, 1024, 12, 64), dtype)
-        flops = 4.0 * 12 * 1024**2 * 64 / (1 + causal)
+    """Of all tokens at once, and of one token over 4,096 that are kept."""
+    small, large = (1, 1024, 12), (4, 2048, 16)
+    for (batch, tokens, heads), dtype, causal in (
+        *product((small,), (F32, BF16), (False, True)), (large, BF16, True),
+    ):  # fmt: skip
+        x = spec((batch, tokens, heads, 64), dtype)
+        flops = 4.0 * batch * heads * tokens**2 * 64 / (1 + causal)
         yield Measured(
-            f"attention 1x1024x12x64{' causal' if causal else ''} {dtype}",
+            f"attention {batch}x{tokens}x{heads}x64{' causal' if causal else ''} {dtype}",
             Command(ATTENTION, AttentionAttrs(1 / 8, causal)), (x, x, x, None),
-            partial(attend, torch, causal=causal), flops,
+            partial(attend, torch, is_causal=causal), flops,
         )  # fmt: skip
     for heads, groups in ((12, 12), (32, 8)):
         q, k = spec((1, 1, heads, 64)), spec((1, 4096, groups, 64))
-
-        def peer(q: Array, k: Array, v: Array, *others: Array) -> object:
-            shared = (x.permute(0, 2, 1, 3) for x in (q, k, v))
-            return torch.nn.functional.scaled_dot_product_attention(*shared, enable_gqa=True).permute(0, 2, 1, 3)
-
         yield Measured(
             f"cached attention, 1 of 4096x{heads}x64 over {groups} {F32}",
-            Command(CACHED_ATTENTION, CachedAttentionAttrs(1 / 8)), (q, k, k, spec((1, 1), I32), None, None), peer,
-            nbytes=2 * k.nbytes, integer=4095,
+            Command(CACHED_ATTENTION, CachedAttentionAttrs(1 / 8)), (q, k, k, spec((1, 1), I32), None, None),
+            partial(attend, torch, enable_gqa=True), nbytes=2 * k.nbytes, integer=4095,
         )  # fmt: skip
 
 
