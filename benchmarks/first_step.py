@@ -1,9 +1,10 @@
 """Seconds and memory from the start of a process to its first answer: a training step of 784-128-10, batch of 64.
 
-    python benchmarks/first_step.py [--repeats N] [--case digits] [--gguf MODEL.gguf] [--source FOLDER]
+    python benchmarks/first_step.py [--repeats N] [--case digits] [--gguf MODEL.gguf] [--context N] [--source FOLDER]
 
 Other cases are a prediction and a training step of the digits network, a compiled function of 36 products, and the
-first token of a file. With a `source` that folder of packages stands in front of this one, as an older version does.
+first token of a file with room for `context`. With a `source` that folder of packages stands in front of this one, as
+an older version does.
 
 One JSON line: `cold` begins with an empty cache of compiled kernels, `warm` finds them. Seconds are the best of the
 repeats, `_processor` those on processors, which other processes lengthen less, and `_megabytes` the most memory in use.
@@ -48,7 +49,7 @@ function(np.ones((8, 64), np.float32))
 """
 TOKEN = """
 from nnc.language import load
-print(next(iter(load({path!r}, context=512).stream("The capital of France is", 1))))
+print(next(iter(load({path!r}, context={context}).stream("The capital of France is", 1))))
 """
 CASES = {
     "step": STEP,
@@ -91,9 +92,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--case", choices=CASES, default="step")
     parser.add_argument("--gguf", default="", metavar="FILE")
+    parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--source", default="", metavar="FOLDER")
     given = parser.parse_args()
-    case = TOKEN.format(path=given.gguf) if given.gguf else CASES[given.case]
+    case = TOKEN.format(path=given.gguf, context=given.context) if given.gguf else CASES[given.case]
     with tempfile.TemporaryDirectory() as bytecode, tempfile.TemporaryDirectory() as cache:
         environment = {**with_bytecode(bytecode), CACHE_VARIABLE: cache}
         if given.source:
