@@ -399,8 +399,9 @@ class _Frame:
         return self._halves(np.ascontiguousarray(words).view(np.uint16).reshape(8, 8), name.rpartition(".")[2])
 
 
-# Bytes behind each operand that nobody may write, and what is in them.
-BEHIND, MARK = 4096, 0xA5
+# Bytes behind each operand that nobody may write, and what is in those of the first; of the next it is one more:
+# what is read behind one operand and written behind another shows.
+BEHIND, MARK = 4096, 0xA0
 
 
 def run(generator: Generator, target: TargetDescription, operands: Sequence[Values]) -> DeviceKernel:
@@ -423,9 +424,9 @@ def run(generator: Generator, target: TargetDescription, operands: Sequence[Valu
         return start
 
     addresses = [place(max(each.nbytes, 16) + BEHIND) for each in operands]
-    for start, each in zip(addresses, operands, strict=True):
+    for number, (start, each) in enumerate(zip(addresses, operands, strict=True)):
         memory[start : start + each.nbytes] = np.ascontiguousarray(each).view(np.uint8).ravel() if each.nbytes else ()
-        memory[start + each.nbytes :][:BEHIND] = MARK
+        memory[start + each.nbytes :][:BEHIND] = MARK + number
     workspace = generator.workspace(target)
     words = [0, *addresses, *([place(workspace)] if workspace else ()), *words_of(generator)]
     table = place(8 * len(words))
@@ -436,8 +437,8 @@ def run(generator: Generator, target: TargetDescription, operands: Sequence[Valu
         memory[tables[name] : tables[name] + 8 * len(numbers)] = np.array(numbers, np.int64).view(np.uint8)
     for phase in kernel.phases:
         _launch(module, phase, memory, tables, table + 8, place(phase.scratch * phase.workers * min(phase.groups, 2)))
-    for start, each in zip(addresses, operands, strict=True):
-        assert (memory[start + each.nbytes :][:BEHIND] == MARK).all(), "written behind an operand's end"
+    for number, (start, each) in enumerate(zip(addresses, operands, strict=True)):
+        assert (memory[start + each.nbytes :][:BEHIND] == MARK + number).all(), "written behind an operand's end"
         each[...] = memory[start : start + each.nbytes].view(each.dtype).reshape(each.shape)
     return kernel
 
