@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.attentions.head_rows import HeadRows, head_phase
 from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.near import (
     NearArray,
@@ -26,9 +27,7 @@ from nnc.codegen.device.groups.near import (
 )
 from nnc.codegen.device.groups.tiles import copies_elements
 from nnc.codegen.device.preamble import near_bytes_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
-from nnc.codegen.frame.tile import nanoseconds
-from nnc.codegen.ir import mathematics
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import Attention
@@ -75,23 +74,19 @@ class SummedAttention:
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is some rows of a head."""
-        p = self.problem
-        blocks = ceiling(p.rows, SIDE)
-        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
-            # The last rows see most where attention is causal: they come first.
-            block, head = blocks - 1 - item % blocks, item // blocks
-            _TileWriter(self, w, head // p.heads, head % p.heads, block * SIDE).write()
-        work = p.batch * p.heads * p.rows * p.columns / (1 + p.causal) * (p.features + p.values)
-        return (Phase(name, p.batch * p.heads * blocks, nanoseconds(module.target, F32, work)),)
+        return (head_phase(module, name, self.problem, SIDE, self._write),)
+
+    def _write(self, w: PhaseWriter, block: Value, head: Value) -> None:
+        _TileWriter(self, w, HeadRows.of(w, self.problem, SIDE, block, head)).write()
 
 
 class _TileWriter:
     """Writes one item: of each of a thread's rows m in powers of two, a part of l, and sums of v."""
 
-    def __init__(self, kernel: SummedAttention, w: PhaseWriter, batch: Value, head: Value, first: Value) -> None:
+    def __init__(self, kernel: SummedAttention, w: PhaseWriter, rows: HeadRows) -> None:
         self.kernel, self.p, self.w, self.b = kernel, kernel.problem, w, w.b
-        self.batch, self.head, self.first = batch, head, first
-        self.mask = ScoreMask.of(w, self.p, self.p.mask, batch, head)
+        self.rows, self.first = rows, rows.first
+        self.mask = ScoreMask.of(w, self.p, self.p.mask, rows.batch, rows.head)
         self.result = POSITION + (self.mask is not None)
         b, kind = self.b, Type(F32)
         self.keys, self.values, self.powers, end = kernel.sizes
@@ -105,16 +100,8 @@ class _TileWriter:
     def write(self) -> None:
         """All tiles of columns, then y and lse."""
         b, p = self.b, self.p
-        group = self.head // (p.heads // p.groups)
-        q = b.offset(self.w.argument(0), (self.batch * p.rows * p.heads + self.head) * p.features, F32)
-        k, v = (
-            b.offset(self.w.argument(place), (self.batch * p.columns * p.groups + group) * size, F32)
-            for place, size in ((1, p.features), (2, p.values))
-        )
-        end = b.constant(p.columns)
-        if p.causal:
-            end = b.greatest(b.least(self.first + (SIDE + p.columns - p.rows), p.columns), 0)
-        tiles = (end + (SIDE - 1)) // SIDE
+        q, k, v = self.rows.operands(F32)
+        tiles = (self.rows.end() + (SIDE - 1)) // SIDE
         turn_q = self._copier(q, p.heads * p.features, p.features, p.rows, turned=True)
         turn_k = self._copier(k, p.groups * p.features, p.features, p.columns, turned=True)
         copy_v = self._copier(v, p.groups * p.values, p.values, p.columns, turned=False)
@@ -271,14 +258,8 @@ class _TileWriter:
             line = self.first + self.row + number
             with b.when(b.compare("<", line, p.rows)):
                 with b.when(b.compare("==", self.column, 0)):
-                    lse = self.tops[number].get() * math.log(2.0) + mathematics.logarithm(b, total)
-                    index = (self.batch * p.heads + self.head) * p.rows + line
-                    b.store(
-                        b.choose(nothing, b.constant(math.inf, total.type), lse),
-                        self.w.argument(self.result + 1),
-                        index,
-                    )
-                start = ((self.batch * p.rows + line) * p.heads + self.head) * p.values
+                    self.rows.write_lse(self.result + 1, line, self.tops[number].get(), total, nothing)
+                start = ((self.rows.batch * p.rows + line) * p.heads + self.rows.head) * p.values
                 for place, each in enumerate(sums):
                     feature = self.column + (place // WIDE * SIDE + place % WIDE)
                     with b.when(b.compare("<", feature, p.values)) if p.values % SIDE else b.always():

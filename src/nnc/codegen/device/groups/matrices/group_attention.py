@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.attentions.head_rows import HeadRows, head_phase
 from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.matrices.slices import CHUNK, ROW_WORDS, chunk_copier
 from nnc.codegen.device.groups.near import (
@@ -30,10 +31,8 @@ from nnc.codegen.device.groups.near import (
 from nnc.codegen.device.groups.results import write_chunk
 from nnc.codegen.device.preamble import copies_ahead
 from nnc.codegen.device.warpgroups import ROWS
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
-from nnc.codegen.frame.tile import nanoseconds
+from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.frame.widened import NARROW, Widened
-from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import Attention
@@ -88,14 +87,10 @@ class GroupAttention:
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is some rows of a head."""
-        p = self.problem
-        blocks = ceiling(p.rows, self.height)
-        with phase(module, name) as w, w.b.loop(w.begin, w.end) as item:
-            # The last rows see most where attention is causal: they come first.
-            block, head = blocks - 1 - item % blocks, item // blocks
-            _RowsWriter(self, w).write(head // p.heads, head % p.heads, block * self.height)
-        work = p.batch * p.heads * p.rows * p.columns / (1 + p.causal) * (p.features + p.values)
-        return (Phase(name, p.batch * p.heads * blocks, nanoseconds(module.target, F32, work)),)
+        return (head_phase(module, name, self.problem, self.height, self._write),)
+
+    def _write(self, w: PhaseWriter, block: Value, head: Value) -> None:
+        _RowsWriter(self, w).write(HeadRows.of(w, self.problem, self.height, block, head))
 
 
 class _RowsWriter:
@@ -117,20 +112,11 @@ class _RowsWriter:
         results = kernel.height * (self.p.values + RESULT_PAD)
         self.near = NearArray.reserve(self.b, "heads", I32, max(q + 2 * self.stage, results))
 
-    def write(self, batch: Value, head: Value, first: Value) -> None:
+    def write(self, rows: HeadRows) -> None:
         """All tiles of columns, then y and lse."""
         b, p = self.b, self.p
-        group = head // (p.heads // p.groups)
-        q = b.offset(self.w.argument(0), (batch * p.rows * p.heads + head) * p.features, self.kernel.scalar)
-        k, v = (
-            b.offset(self.w.argument(place), (batch * p.columns * p.groups + group) * size, self.kernel.scalar)
-            for place, size in ((1, p.features), (2, p.values))
-        )
-        # Behind the last column that some row sees.
-        end = b.constant(p.columns)
-        if p.causal:
-            end = b.greatest(b.least(first + (self.kernel.height + p.columns - p.rows), p.columns), 0)
-        tiles = (end + (COLUMNS - 1)) // COLUMNS
+        q, k, v = rows.operands(self.kernel.scalar)
+        tiles = (rows.end() + (COLUMNS - 1)) // COLUMNS
         copy_q = self._copier(q, p.heads * p.features, p.features, self.kernel.height, p.rows)
         copiers = (
             (self._copier(k, p.groups * p.features, p.features, COLUMNS, p.columns), self.keys),
@@ -143,10 +129,10 @@ class _RowsWriter:
                     copy(tile % 2 * self.stage + place, tile * COLUMNS)
             seal_copies(b)
 
-        copy_q(b.constant(0), first)
+        copy_q(b.constant(0), rows.first)
         fetch(b.constant(0))
-        mask = ScoreMask.of(self.w, p, self.kernel.mask, batch, head)
-        state = _State(self, first, mask)
+        mask = ScoreMask.of(self.w, p, self.kernel.mask, rows.batch, rows.head)
+        state = _State(self, rows.first, mask)
         with b.loop(0, tiles) as tile:
             copied(b, 0)
             wait(b)
@@ -154,7 +140,7 @@ class _RowsWriter:
             state.add(tile)
         copied(b, 0)
         wait(b)
-        self._finish(state, batch, head, first)
+        self._finish(state, rows)
 
     def _copier(
         self, source: Value, pitch: int, features: int, rows: int, count: int
@@ -193,7 +179,7 @@ class _RowsWriter:
         self.near.matrices(place, words, turned=turned)
         return [each.get() for each in words]
 
-    def _finish(self, state: _State, batch: Value, head: Value, first: Value) -> None:
+    def _finish(self, state: _State, rows: HeadRows) -> None:
         """y and lse of rows that there are; 0 and +inf of those that see nothing."""
         b, p, pitch = self.b, self.p, self.p.values + RESULT_PAD
         row = self.warp * WARP_ROWS + self.lane // 4
@@ -207,24 +193,20 @@ class _RowsWriter:
                 for pair in range(2):
                     value = sums[2 * half + pair].get() * inverse
                     self.near.store(b.reinterpret(value, I32), place + (8 * number + pair))
-            line = first + row + 8 * half
+            line = rows.first + row + 8 * half
             with b.when(b.both(b.compare("==", self.lane % 4, 0), b.compare("<", line, p.rows))):
-                lse = state.tops[half].get() * math.log(2.0) + mathematics.logarithm(b, total)
-                index = (batch * p.heads + head) * p.rows + line
-                b.store(
-                    b.choose(nothing, b.constant(math.inf, total.type), lse), self.w.argument(self.result + 1), index
-                )
+                rows.write_lse(self.result + 1, line, state.tops[half].get(), total, nothing)
         wait(b)
         each = p.values // CHUNK
-        start = (batch * p.rows * p.heads + head) * p.values
+        start = (rows.batch * p.rows * p.heads + rows.head) * p.values
         with b.loop(self.thread, self.kernel.height * each, self.kernel.threads) as piece:
             own, column = piece // each, piece % each * CHUNK
-            with b.when(b.compare("<", first + own, p.rows)):
+            with b.when(b.compare("<", rows.first + own, p.rows)):
                 words = [self.near.load(own * pitch + column + place) for place in range(CHUNK)]
                 values = [b.cast(b.reinterpret(word, F32), self.kernel.scalar) for word in words]
                 y = b.offset(
                     self.w.argument(self.result),
-                    start + (first + own) * (p.heads * p.values) + column,
+                    start + (rows.first + own) * (p.heads * p.values) + column,
                     self.kernel.scalar,
                 )
                 write_chunk(b, values, y, b.constant(0), CHUNK)
