@@ -9,7 +9,7 @@ threads have neighbouring elements, one at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from nnc.classes import dataclass
@@ -70,17 +70,10 @@ class GroupElements:
         """One phase; an item is a block of neighbouring elements."""
         with phase(module, name) as w:
             writer = _ElementWriter(self, w)
-            whole = writer.aligned()
+            aligned = writer.aligned()
             with w.b.loop(w.begin, w.end) as item:
                 start = item * self.block
-                if self.count % self.block:
-                    inside = w.b.compare("<=", start + self.block, self.count)
-                    whole = inside if whole is None else w.b.both(whole, inside)
-                with w.b.always() if whole is None else w.b.when(whole):
-                    writer.vectors(start)
-                if whole is not None:
-                    with w.b.when(w.b.opposite(whole)):
-                        writer.elements(start)
+                write_block(start, self.block, self.count, aligned, writer.thread, writer.vectors, writer.element)
         units = len(self.strides) + work(self.chain.instructions)
         return (Phase(name, ceiling(self.count, self.block), NANOSECONDS_PER_UNIT * self.count * units),)
 
@@ -128,13 +121,9 @@ class _ElementWriter:
         places = [start + (self.thread + number * THREADS) * lanes for number in range(count)]
         self._compute([self._places(place) for place in places], lanes)
 
-    def elements(self, start: Value) -> None:
-        """Those that there are, one at a time."""
-        b, kernel = self.b, self.kernel
-        with b.loop(0, kernel.block, THREADS) as step:
-            place = start + step + self.thread
-            with b.when(b.compare("<", place, kernel.count)) if kernel.count % kernel.block else b.always():
-                self._compute([self._places(place)], 1)
+    def element(self, place: Value) -> None:
+        """One alone."""
+        self._compute([self._places(place)], 1)
 
     def _places(self, index: Value) -> list[Value]:
         """Where the element of a number is, of each operand."""
@@ -161,6 +150,28 @@ class _ElementWriter:
         if lanes > 1 and not self.kernel.strides[operand][-1]:
             return b.splat(b.cast(b.load(place, 0, Type(scalar)), computed(scalar)), lanes)
         return b.cast(load_vector(b, place, Type(scalar, lanes)), computed(scalar))
+
+
+def write_block(
+    start: Value, block: int, count: int, aligned: Value | None, thread: Value, vectors: Callable[[Value], None],
+    element: Callable[[Value], None],
+) -> None:  # fmt: skip
+    """Write `block` elements from `start` on, of `count`: `vectors` all of them, `element` each that there is.
+
+    By vectors where they are `aligned`, which None always is, and none is behind the end.
+    """
+    b, whole, ragged = start.builder, aligned, count % block != 0
+    if ragged:
+        inside = b.compare("<=", start + block, count)
+        whole = inside if whole is None else b.both(whole, inside)
+    with b.always() if whole is None else b.when(whole):
+        vectors(start)
+    if whole is None:
+        return
+    with b.when(b.opposite(whole)), b.loop(0, block, THREADS) as step:
+        place = start + step + thread
+        with b.when(b.compare("<", place, count)) if ragged else b.always():
+            element(place)
 
 
 def are_aligned(b: Builder, pointers: Sequence[Value], scalar: Scalar, lanes: int) -> Value | None:

@@ -6,7 +6,14 @@ An item is as many neighbouring elements as a group has vectors; where these can
 from __future__ import annotations
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.group_elements import THREADS, are_aligned, lanes_of, load_vector, store_vector
+from nnc.codegen.device.groups.group_elements import (
+    THREADS,
+    are_aligned,
+    lanes_of,
+    load_vector,
+    store_vector,
+    write_block,
+)
 from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F64, Module, Type, Value
@@ -39,22 +46,18 @@ class GroupUpdate:
         u, block = self.update, THREADS * self.lanes
         with phase(module, name) as w:
             b, writer = w.b, _UpdateWriter(w, u)
-            whole = are_aligned(b, [*writer.sources, *writer.results], u.scalar, self.lanes)
+            aligned = are_aligned(b, [*writer.sources, *writer.results], u.scalar, self.lanes)
             for lanes in sorted({self.lanes, 1}):
                 writer.prepare(lanes)
             thread = thread_of(b)
+
+            def vector(start: Value) -> None:
+                writer.write(start + thread * self.lanes, self.lanes)
+
             with b.loop(w.begin, w.end) as item:
-                start, inside = item * block, whole
-                if u.elements % block:
-                    fits = b.compare("<=", start + block, u.elements)
-                    inside = fits if inside is None else b.both(inside, fits)
-                with b.always() if inside is None else b.when(inside):
-                    writer.write(start + thread * self.lanes, self.lanes)
-                if inside is not None:
-                    with b.when(b.opposite(inside)), b.loop(0, block, THREADS) as step:
-                        place = start + step + thread
-                        with b.when(b.compare("<", place, u.elements)):
-                            writer.write(place, 1)
+                write_block(
+                    item * block, block, u.elements, aligned, thread, vector, lambda place: writer.write(place, 1)
+                )
         return (Phase(name, ceiling(u.elements, block), NANOSECONDS * u.elements),)
 
 
