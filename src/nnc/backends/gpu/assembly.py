@@ -248,15 +248,15 @@ class CheckedWords:
         return tuple(made)
 
     def failed(self, engine: DeviceEngine) -> str:
-        """The subject of a word that is set, if one is; all are cleared then."""
+        """The subject of the first word that is set, if one is; all that are set are cleared then, and nothing else."""
         words = self.words
         engine.download(int(words.ctypes.data), self.begin, words.nbytes)
         if not words.any():
             return ""
-        subject = next((subject for place, subject in self.subjects.items() if words[place]), "")
-        if subject:
-            engine.fill(self.begin, words.nbytes, 0)
-        return subject
+        places = [place for place in self.subjects if words[place]]
+        for place in places:
+            engine.fill(self.begin + place * WORD_BYTES, WORD_BYTES, 0)
+        return self.subjects[places[0]] if places else ""
 
 
 def _look(device: OpenDevice, checks: Sequence[CheckedWords]) -> None:
