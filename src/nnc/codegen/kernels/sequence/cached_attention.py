@@ -136,20 +136,19 @@ class _PartWriter:
     def _position(self, batch: Value, row: Value) -> Value:
         """Behind the last column that a row sees."""
         b, p = self.b, self.problem
-        place = self._place(batch, row)
-        if p.wrapped:
-            place = self._column(place)
-        return b.greatest(b.least(place + 1, p.columns), 0)
+        return b.greatest(b.least(self._own(batch, row) + 1, p.columns), 0)
 
     def _lowest(self, batch: Value, row: Value) -> Value:
         """The first column that a row sees, behind the sinks where there are any."""
         b, p = self.b, self.problem
         if not p.window:
             return b.wrap(0)
+        return b.greatest(self._own(batch, row) + (1 - p.window), p.sinks)
+
+    def _own(self, batch: Value, row: Value) -> Value:
+        """The column of a row's own position."""
         place = self._place(batch, row)
-        if p.wrapped:
-            place = self._column(place)
-        return b.greatest(place + (1 - p.window), p.sinks)
+        return self._column(place) if self.problem.wrapped else place
 
     def _late(self, batch: Value, row: Value) -> Value:
         """Columns from here on are before a row's own by way of the end: none before all were written once."""
