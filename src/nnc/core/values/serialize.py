@@ -200,12 +200,12 @@ def _header(place: Path, file: HeldFile) -> tuple[dict[str, object], int]:
         raise _malformed(place, f"{file.size} bytes")
     front = bytearray(8)
     file.read(memoryview(front), 0)
-    kind = kind_of_bytes(front)
-    if kind and int.from_bytes(front, "little") > file.size - 8:
-        fix = "read it with what wrote it, and nnc.save its arrays"
-        raise FormatError(str(place), got=kind, need="a safetensors file", fix=fix)
     length = int.from_bytes(front, "little")
     if length > file.size - 8:
+        kind = kind_of_bytes(front)
+        if kind:
+            fix = "read it with what wrote it, and nnc.save its arrays"
+            raise FormatError(str(place), got=kind, need="a safetensors file", fix=fix)
         raise _malformed(place, f"a header of {length} bytes in a file of {file.size}")
     if length > MAX_HEADER_BYTES:
         raise _too_large(place, f"a header of {length:,} bytes")
