@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import DataError, ShapeError
 from nnc.keras import initializers
 from nnc.keras.named import Remembered, fresh_name, snake_case
+from nnc.numerics.conversion import sizes_of
 
 Array = NDArray[np.float64]
 
@@ -92,8 +92,7 @@ class Metric(Remembered):
         """What the metric keeps, which `reset_state` gives its first value again."""
         draw = initializers.get("zeros" if initializer is None else initializer)
         assert draw is not None
-        sizes: Any = shape if hasattr(shape, "__len__") else (shape,)
-        state = MetricState(draw(check_shape(sizes)))
+        state = MetricState(draw(sizes_of(shape)))
         self._states.append(state)
         return state
 

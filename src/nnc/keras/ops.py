@@ -18,6 +18,7 @@ from nnc.keras import activations, losses
 from nnc.keras.engine.keras_tensor import KerasTensor, applied
 from nnc.keras.loss_functions import as_single
 from nnc.keras.metric_states import plain
+from nnc.numerics.conversion import chosen_dtype
 from nnc.ops.indexing import indexing
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.keras_names import OPS
@@ -49,7 +50,7 @@ def shape(x: Any) -> tuple[int | None, ...]:
 @checked
 def one_hot(x: Any, num_classes: Count, axis: int = -1, dtype: AnyDType | None = None) -> Any:
     """1 at the place of each class."""
-    hot = indexing.one_hot(as_operand(x).astype(I64), num_classes).astype(F32 if dtype is None else dtype_of(dtype))
+    hot = indexing.one_hot(as_operand(x).astype(I64), num_classes).astype(chosen_dtype(dtype, F32))
     return hot if axis in (-1, hot.ndim - 1) else n.moveaxis(hot, -1, int(axis))
 
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc.arguments import Finite, Rate, Seed, Share, Size, checked
-from nnc.core.values.dtype import F32, AnyDType, dtype_of
+from nnc.core.values.dtype import F32, AnyDType
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms import randomness
 from nnc.dynamic.transforms.randomness import dropout as drop
 from nnc.errors import ArgumentError
 from nnc.keras.initializers import drawn
+from nnc.numerics.conversion import chosen_dtype
 
 
 class SeedGenerator:
@@ -31,7 +32,7 @@ def normal(
     seed: Seed | SeedGenerator | None = None,
 ) -> Any:
     """Normally distributed numbers; a number as the seed gives the same ones each time."""
-    kind = F32 if dtype is None else dtype_of(dtype)
+    kind = chosen_dtype(dtype, F32)
     if seed is not None and not isinstance(seed, SeedGenerator):
         return as_operand(drawn("normal", lambda of, sizes: of.normal(mean, stddev, sizes), int(seed), shape, kind))
     return randomness.normal(tuple(shape), mean, stddev, kind)
@@ -46,7 +47,7 @@ def uniform(
     seed: Seed | SeedGenerator | None = None,
 ) -> Any:
     """Numbers in minval..maxval; a number as the seed gives the same ones each time."""
-    kind = F32 if dtype is None else dtype_of(dtype)
+    kind = chosen_dtype(dtype, F32)
     if maxval < minval:
         raise ArgumentError("uniform", got=f"minval={minval}, maxval={maxval}", need="maxval ≥ minval")
     if seed is not None and not isinstance(seed, SeedGenerator):

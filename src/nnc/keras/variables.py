@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from nnc.arguments import Size, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, AnyDType, dtype_of
+from nnc.core.values.dtype import F32, AnyDType
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic import variable as variables
 from nnc.errors import DataError
 from nnc.nn.modules.module import layer_parameter
+from nnc.numerics.conversion import chosen_dtype
 
 
 @checked
@@ -34,7 +35,7 @@ def Variable(  # noqa: N802  # as Keras calls it
     values = initializer(shape) if callable(initializer) else initializer
     if values is None:
         raise DataError("Variable", got="None", need="real numbers", origin=caller_origin())
-    given, kind = as_array(values), F32 if dtype is None else dtype_of(dtype)
+    given, kind = as_array(values), chosen_dtype(dtype, F32)
     if given.dtype.kind not in "biuf":
         raise DataError("Variable", got=f"an array of {given.dtype}", need="real numbers", origin=caller_origin())
     with np.errstate(over="ignore", invalid="ignore"):

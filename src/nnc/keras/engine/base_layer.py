@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Size, check_made, checked, shown
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, AnyDType, dtype_of
+from nnc.core.values.dtype import F32, AnyDType
 from nnc.core.values.spec import check_shape
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
@@ -38,6 +38,7 @@ from nnc.keras.named import Constructor, Made, fresh_name, refused, snake_case
 from nnc.nn.layers.layer import MultiLayer
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.state.layer_state import LayerState
+from nnc.numerics.conversion import chosen_dtype
 
 # Whether the calls that are running are those of training; None outside of all.
 _TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
@@ -195,7 +196,7 @@ class Layer(Module):
         if drawn.dtype.kind not in "biuf" or drawn.size not in (1, math.prod(sizes)):
             got = f"an initializer that gives {drawn.dtype}{list(drawn.shape)}"
             raise ShapeError("add_weight", got=got, need=f"real numbers {sizes}", origin=caller_origin())
-        kind = F32 if dtype is None else dtype_of(dtype)
+        kind = chosen_dtype(dtype, F32)
         values = np.broadcast_to(drawn, sizes) if drawn.size == 1 else drawn.reshape(sizes)
         with np.errstate(over="ignore", invalid="ignore"):
             values = np.asarray(values, kind.numpy)

@@ -13,11 +13,12 @@ from typing import Any
 from nnc.arguments import Count, Size, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, AnyDType, DType, dtype_of
+from nnc.core.values.dtype import F32, AnyDType, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.traced import FunctionTrace
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.errors import ArgumentError
+from nnc.numerics.conversion import chosen_dtype
 
 Sizes = tuple[int | None, ...]
 # What stands for sizes that are not known: an axis whose size differs between the two is one of them.
@@ -65,7 +66,7 @@ class KerasTensor:
         index: int = 0,
     ) -> None:
         self.shape: Sizes = tuple(None if size is None else int(size) for size in shape)
-        self.dtype: DType = F32 if dtype is None else dtype_of(dtype)
+        self.dtype: DType = chosen_dtype(dtype, F32)
         self.name, self.node, self.index = name, node, index
 
     @property
