@@ -207,15 +207,15 @@ class IndexedPlaces(Generic[A]):
         """y[index] = value; the last one where a place is named more than once."""
         if (chosen := self._where(lambda x, given: given, value)) is not None:
             return chosen
-        places, flat = self._places(), reshape(self.x, (-1,))
-        return reshape(scatter(flat, places, self._values(value), 0), self.x.shape)
+        flat, (places, values) = reshape(self.x, (-1,)), self._pairs(value)
+        return reshape(scatter(flat, places, values, 0), self.x.shape)
 
     def add(self, value: object) -> A:
         """y[index] += value, each time that a place is named."""
         if (chosen := self._where(add, value)) is not None:
             return chosen
-        size = self.x.spec.elements
-        return add(self.x, reshape(scatter_along(self._values(value), self._places(), 0, size), self.x.shape))
+        places, values = self._pairs(value)
+        return add(self.x, reshape(scatter_along(values, places, 0, self.x.spec.elements), self.x.shape))
 
     def multiply(self, value: object) -> A:
         """y[index] = x[index] · value, at places that are named once."""
@@ -245,26 +245,20 @@ class IndexedPlaces(Generic[A]):
     def _combined(self, rule: Callable[[A, A], A], value: object) -> A:
         if (chosen := self._where(rule, value)) is not None:
             return chosen
-        places = self._places()
+        flat, (places, values) = reshape(self.x, (-1,)), self._pairs(value)
         known = _values(places)
         if known is not None and len(np.unique(known)) != known.size:
             raise AttributeValueError(
                 "at", got="a place that is named twice", need="each once", fix="use add() or set()"
             )
-        read = gather(reshape(self.x, (-1,)), places, 0)
-        return reshape(scatter(reshape(self.x, (-1,)), places, rule(read, self._values(value)), 0), self.x.shape)
+        return reshape(scatter(flat, places, rule(gather(flat, places, 0), values), 0), self.x.shape)
 
-    def _named(self) -> A:
-        """Where the elements of x[index] are in the row-major order of x."""
+    def _pairs(self, value: object) -> tuple[A, A]:
+        """Where the elements of x[index] are in the row-major order of x, and what is given for each."""
         x = self.x
         order = reshape(arange_like(x, x.spec.elements, dtype=I64), x.shape)
-        return order[self.index]  # type: ignore[index]  # whatever the indexing of an array takes
-
-    def _places(self) -> A:
-        return reshape(self._named(), (-1,))
-
-    def _values(self, value: object) -> A:
-        return reshape(broadcast_to(self._operand(value), self._named().shape), (-1,))
+        places: A = order[self.index]  # type: ignore[index]  # whatever the indexing of an array takes
+        return reshape(places, (-1,)), reshape(broadcast_to(self._operand(value), places.shape), (-1,))
 
     def _operand(self, value: object) -> A:
         """The value in the array's element type."""
