@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from functools import reduce
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
@@ -530,6 +531,11 @@ class Builder:
         """left and right, bit by bit"""
         return self.emit(left.type, f"and {left.type} {left.text}, {right.text}")
 
+    def all_of(self, conditions: Iterable[Value | None]) -> Value | None:
+        """All of these, of which None always holds; None where there are no others."""
+        checked = [condition for condition in conditions if condition is not None]
+        return reduce(self.both, checked) if checked else None
+
     def either(self, left: Value, right: Value) -> Value:
         """left or right, bit by bit"""
         return self.emit(left.type, f"or {left.type} {left.text}, {right.text}")
@@ -843,8 +849,11 @@ class Builder:
         self.open(end)
 
     @contextmanager
-    def when(self, condition: Value) -> Iterator[None]:
-        """if condition: ..."""
+    def when(self, condition: Value | None) -> Iterator[None]:
+        """if condition: ...; None always holds."""
+        if condition is None:
+            yield
+            return
         body, end = self.label(), self.label()
         self.branch(condition, body, end)
         self.open(body)

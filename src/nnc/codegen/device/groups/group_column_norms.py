@@ -100,8 +100,7 @@ class _BlockOfColumns:
     def _save(self, pairs: list[tuple[Value, Value, Value]]) -> None:
         """pointer[index] = value, by the first thread of each column."""
         b = self.b
-        first = b.compare("==", self.group.row, 0)
-        with b.when(first if self.inside is None else b.both(first, self.inside)):
+        with b.when(b.all_of([b.compare("==", self.group.row, 0), self.inside])):
             for value, pointer, index in pairs:
                 b.store(value, pointer, index)
 
@@ -197,10 +196,7 @@ class _BlockOfColumns:
         ragged = norm.rows % (group.rows * RESULT_ROWS) != 0
         values = [rule(b.least(row, norm.rows - 1) if ragged else row) for row in rows]
         for row, value in zip(rows, values, strict=True):
-            conditions = [b.compare("<", row, norm.rows)] if ragged else []
-            conditions += [] if self.inside is None else [self.inside]
-            condition = b.both(*conditions) if len(conditions) == 2 else conditions[0] if conditions else None
-            with b.always() if condition is None else b.when(condition):
+            with b.when(b.all_of([b.compare("<", row, norm.rows) if ragged else None, self.inside])):
                 b.store(b.cast(value, norm.scalar), y, row * norm.columns + self.column)
 
     def _forward_rule(self) -> Callable[[Value], Value]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.near import is_aligned, thread_of
@@ -108,12 +107,10 @@ class _ElementWriter:
 
     def aligned(self) -> Value | None:
         """Whether all vectors lie at multiples of their size; None where vectors are single elements."""
-        b, conditions = self.b, list[Value]()
-        for pointer, scalar, steps in zip(self.pointers, self.scalars, self.kernel.strides, strict=True):
-            condition = are_aligned(b, [pointer], scalar, self.kernel.lanes) if steps[-1] else None
-            if condition is not None:
-                conditions.append(condition)
-        return reduce(b.both, conditions) if conditions else None
+        b, operands = self.b, zip(self.pointers, self.scalars, self.kernel.strides, strict=True)
+        return b.all_of(
+            are_aligned(b, [pointer], scalar, self.kernel.lanes) for pointer, scalar, steps in operands if steps[-1]
+        )
 
     def vectors(self, start: Value) -> None:
         """All elements of an item that has them all: first all are read."""
@@ -160,11 +157,9 @@ def write_block(
 
     By vectors where they are `aligned`, which None always is, and none is behind the end.
     """
-    b, whole, ragged = start.builder, aligned, count % block != 0
-    if ragged:
-        inside = b.compare("<=", start + block, count)
-        whole = inside if whole is None else b.both(whole, inside)
-    with b.always() if whole is None else b.when(whole):
+    b, ragged = start.builder, count % block != 0
+    whole = b.all_of([aligned, b.compare("<=", start + block, count) if ragged else None])
+    with b.when(whole):
         vectors(start)
     if whole is None:
         return

@@ -91,8 +91,7 @@ class _BlockWriter:
         last = [operand.kept[-1] if nest.kept else 0 for operand in nest.operands]
         places = [start + at * step for start, step in zip(starts, last, strict=True)]
         total = self.group.folded(self._combined(part, places), nest.rule.combine)
-        writes = b.compare("==", self.group.row, 0)
-        with b.when(writes if inside is None else b.both(writes, inside)):
+        with b.when(b.all_of([b.compare("==", self.group.row, 0), inside])):
             index = outer * width + column
             if finished:
                 value = b.cast(nest.rule.finish(b, total, nest.count), nest.written)

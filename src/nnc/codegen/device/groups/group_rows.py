@@ -138,7 +138,7 @@ class _RowWriter:
         b, target = self.b, self.w.argument(operand)
         for number, (place, value) in enumerate(zip(self.places, values, strict=True)):
             inside = self._inside(number)
-            with b.always() if inside is None else b.when(inside):
+            with b.when(inside):
                 b.store(b.cast(value, self.stored), target, row * self.columns + place)
 
     def folded(self, values: Sequence[Value], combine: str, number: int) -> Value:

@@ -88,8 +88,7 @@ class _TileWriter:
     def _inside(self, i: Value, j: Value) -> Value | None:
         """Whether the axes are so long; None where they are everywhere."""
         ragged = [(i, self.sizes[0], self.width), (j, self.sizes[1], self.height)]
-        conditions = [self.b.compare("<", place, size) for place, size, side in ragged if size % side]
-        return self.b.both(*conditions) if len(conditions) == 2 else conditions[0] if conditions else None
+        return self.b.all_of(self.b.compare("<", place, size) for place, size, side in ragged if size % side)
 
     def read(self, source: Value, corner: tuple[Value, Value], stride: int) -> None:
         """near[j, i] = x[i, j]; for what lies outside the first element is read."""
@@ -109,5 +108,5 @@ class _TileWriter:
             i, j = corner[0] + column, corner[1] + line
             inside = self._inside(i, j)
             value = b.cast(self.near.load(line * (self.width + 1) + column), self.bits)
-            with b.always() if inside is None else b.when(inside):
+            with b.when(inside):
                 b.store(value, target, i * stride + j)

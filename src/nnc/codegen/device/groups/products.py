@@ -117,12 +117,9 @@ class StridedSide:
         b, elements = self.b, list[Element]()
         for line, step in self.places():
             place, k = self.first + line, start + step
-            inside = []
-            if self.size % self.lines:
-                inside.append(b.compare("<", place, self.size))
-            if self.inner % self.steps:
-                inside.append(b.compare("<", k, self.inner))
-            index = place * self.along + k * self.step
-            condition = b.both(*inside) if len(inside) == 2 else inside[0] if inside else None
-            elements.append((index, condition))
+            inside = [
+                b.compare("<", place, self.size) if self.size % self.lines else None,
+                b.compare("<", k, self.inner) if self.inner % self.steps else None,
+            ]
+            elements.append((place * self.along + k * self.step, b.all_of(inside)))
         return elements

@@ -299,7 +299,7 @@ class _WinogradWriter:
         for i, (row, line) in enumerate(zip(grid, lines, strict=True)):
             for j, value in enumerate(row):
                 exists = self._exists(corner, i, j)
-                with b.always() if exists is None else b.when(exists):
+                with b.when(exists):
                     total = value if bias is None else value + bias
                     if self.epilogue is not None:
                         total = self.epilogue.apply(b, total, extras)
