@@ -6,6 +6,7 @@ import pytest
 from nnc.backends.llvm import backend as backend_module
 from nnc.backends.llvm.assembly import assemble
 from nnc.backends.llvm.backend import LlvmBackend
+from nnc.backends.llvm.run.engine import engine
 from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import AnyCommand, Command
@@ -15,6 +16,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.ops.convolutions.convolutions import CONVOLUTION, ConvolutionAttrs
 from nnc.ops.convolutions.window import window_of
 from nnc.ops.elementwise.pointwise import add, exp, relu
+from nnc.ops.indexing.indexing import GATHER, AxisAttrs
 from nnc.ops.normalization.softmaxes import SOFTMAX_CROSS_ENTROPY
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs, infer
@@ -166,3 +168,12 @@ def test_weights_that_change_between_runs_are_packed_anew(case: str) -> None:
     w.numpy()[:] *= 2
     run()
     np.testing.assert_array_equal(result(one), 2 * first)
+
+
+def test_code_of_calls_that_are_assembled_stays_while_their_kernel_does() -> None:
+    one = call(Command(GATHER, AxisAttrs(0)), [random(10), Tensor.from_numpy(np.arange(0, 10, 3))])
+    jit, linked = engine().jit, []
+    for _ in range(2):
+        one.kernel.run(one.inputs, one.outputs, one.workspace)
+        linked.append(jit._linked)
+    assert linked[0] == linked[1]

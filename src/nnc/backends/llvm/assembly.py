@@ -91,6 +91,8 @@ class LlvmKernel(CommandKernel):
     _native: NativeKernel | None = None
     _ready: dict[int, SingleLaunch] = field(default_factory=dict)
     _alone: SingleLaunch | None = None
+    # The code of the last run that was assembled, for operands with gaps or a check: the next one finds it loaded.
+    _assembled: tuple[NativeKernel, ...] = ()
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         """Compute `outputs` from `inputs` on all workers."""
@@ -118,7 +120,9 @@ class LlvmKernel(CommandKernel):
     def _run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
         enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
         if (self.workspace_bytes and not enough) or not self.takes(inputs, outputs):
-            assemble([Call(self, inputs, outputs, workspace)])()
+            assembled = assemble([Call(self, inputs, outputs, workspace)])
+            self._assembled = assembled.program.kernels
+            assembled()
             return
         operands = [*inputs, *outputs, workspace if self.workspace_bytes else None]
         addresses = [tensor.address for tensor in operands if tensor is not None]

@@ -307,8 +307,9 @@ class NativeProgram(Uncopied):
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner, s.first) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
-        # Owners of every address in the table: the code of the kernels, the interpreter's is the pool's.
-        self._kept = (table, addresses, branches, tuple(launch.kernel for launch in launches))
+        # Owners of every address in the table: the interpreter's code is the pool's.
+        self.kernels = tuple([launch.kernel for launch in launches])
+        self._kept = (table, addresses, branches)
         self.table, self.addresses = int(table.ctypes.data), int(addresses.ctypes.data)
         self._entries = addresses
         self._operands = [launch.operands for launch in launches]
