@@ -75,3 +75,14 @@ def test_what_is_no_array_is_told_of(given: Any) -> None:
     for call in (model, model.layers[0], model.predict, lambda x: model.fit(x, np.ones((2, 1)), verbose=0)):
         with pytest.raises(NncError):
             call(given)
+
+
+def test_weights_begin_as_real_numbers() -> None:
+    """An imaginary part was lost, with NumPy's warning."""
+
+    class Turned(keras.initializers.Initializer):
+        def values(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+            return np.full(shape, 1j)
+
+    with pytest.raises(ArgumentError, match="Turned: got values of complex128; need real numbers"):
+        Turned()((2,))

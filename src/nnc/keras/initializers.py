@@ -31,14 +31,17 @@ def drawn(
     shape: Shape,
     kind: DType,
 ) -> NDArray[Any]:
-    """What is drawn of a seed's generator; MemoryLimitError where that is too much."""
+    """What is drawn of a seed's generator, as `kind`; MemoryLimitError where that is too much."""
     sizes = check_shape(shape)
     try:
         with np.errstate(over="ignore"):
-            return np.asarray(draw(generator_for(seed, "keras"), sizes), kind.numpy)
+            values = np.asarray(draw(generator_for(seed, "keras"), sizes))
+            if values.dtype.kind in "biuf":
+                return values.astype(kind.numpy, copy=False)
     except (MemoryError, ValueError, OverflowError):
         got, need = f"{sizes}", "an array that this machine can hold, of numbers that f64 has"
         raise MemoryLimitError(subject, got=got, need=need) from None
+    raise ArgumentError(subject, got=f"values of {values.dtype}", need="real numbers")
 
 
 class Initializer(Remembered):
