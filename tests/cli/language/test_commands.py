@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,24 @@ def test_plan_tells_bytes_before_anything_is_read(call: Callable[..., Any], plac
     ran = call("plan", place, "--context", 64, "--limit", "1KB")
     assert ran.code == 1
     assert "cache" in ran.out
+
+
+def test_a_server_that_is_stopped_says_so_and_tells_its_port(
+    call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    """`uvicorn.run` ends as if nothing had been, and port 0 was told as it was asked for."""
+    uvicorn, ports = pytest.importorskip("uvicorn", reason="the extra serve is not installed"), list[int]()
+
+    def stopped(self: object, sockets: Any) -> None:
+        ports.append(sockets[0].getsockname()[1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn.Server, "run", stopped)
+    ran = call("serve", place, "--port", 0, "--json", *FAST)
+    assert (ran.code, json.loads(ran.out)["url"]) == (130, f"http://127.0.0.1:{ports[0]}/v1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        complaint = call("serve", place, "--port", taken.getsockname()[1], *FAST).complaint()
+    assert "in use; need an address of this machine and a free port. Fix: --port 0" in complaint
 
 
 def test_quantize_writes_a_file_that_is_read(call: Callable[..., Any], place: Path, folder: Path) -> None:

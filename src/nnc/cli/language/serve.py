@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -23,6 +24,7 @@ from nnc.cli.language.model_file import (
 )
 from nnc.cli.options import AsJson, BackendName, Threads
 from nnc.cli.terminal import complain, write_json
+from nnc.core.precautions.replacement import reason_of
 from nnc.core.settings import SETTINGS
 from nnc.errors import UsageError
 
@@ -33,6 +35,9 @@ Waiting = Annotated[int, typer.Option(min=1, max=10_000, help="Requests that may
 Slots = Annotated[
     int, typer.Option(min=1, max=256, help="Requests answered side by side, each with caches of its own.")
 ]
+
+# Seconds for answers that have begun when the server is asked to end, and connections that may wait.
+GRACE, BACKLOG = 5, 2048
 
 
 def serve(
@@ -68,11 +73,25 @@ def serve(
     except ImportError as error:
         fix = "pip install 'nnc[language,serve]'"
         raise UsageError("serve", got=str(error), need="the extra serve", fix=fix) from None
-    url = f"http://{host}:{port}/v1"
-    if json:
-        write_json({"model": model.stem, "url": url})
-        sys.stdout.flush()
-    else:
-        complain(f"{model.name} at {url}")
-    server.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5)
+    with _listener(host, port) as held_port:
+        url = f"http://{f'[{host}]' if ':' in host else host}:{held_port.getsockname()[1]}/v1"
+        if json:
+            write_json({"model": model.stem, "url": url})
+            sys.stdout.flush()
+        else:
+            complain(f"{model.name} at {url}")
+        # `uvicorn.run` would end with 0 behind Ctrl-C, as if it had been done.
+        settings = server.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE)
+        server.Server(settings).run(sockets=[held_port])
     return 0
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket that listens there; UsageError where that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = reason_of(error).partition(" (while")[0]
+        got, need = f"{host} port {port}, {reason}", "an address of this machine and a free port"
+        raise UsageError("serve", got=got, need=need, fix="--port 0 for any that is free") from None
