@@ -49,3 +49,8 @@ def test_an_event_has_the_bytes_of_the_format() -> None:
     value = b"\x0a\x04loss\x15" + struct.pack("<f", 0.25)
     assert found == b"\x09" + struct.pack("<d", 1.5) + b"\x10\xac\x02" + b"\x2a\x0d\x0a\x0b" + value
     assert records(record(found)) == [found]
+
+
+def test_a_figure_beyond_f32_is_infinite() -> None:
+    """A loss of 1e39 ended a training in f64 with OverflowError."""
+    assert event(0.0, 1, {"loss": -1e39}).endswith(struct.pack("<f", -np.inf))

@@ -9,6 +9,7 @@ Sources: TensorFlow's core/util/event.proto, core/framework/summary.proto and li
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from collections.abc import Mapping
@@ -64,10 +65,20 @@ def event(moment: float, step: int, figures: Mapping[str, float] | None) -> byte
     head = _field(1, FIXED64, struct.pack("<d", moment)) + _field(2, VARINT, written_number(step))
     if figures is None:
         return head + _sized(3, b"brain.Event:2")
-    values = (
-        _sized(1, name.encode()) + _field(2, FIXED32, struct.pack("<f", value)) for name, value in figures.items()
-    )
+    values = (_sized(1, name.encode()) + _field(2, FIXED32, single_precision(value)) for name, value in figures.items())
     return head + _sized(5, b"".join(_sized(1, value) for value in values))
+
+
+def single_precision(value: float) -> bytes:
+    """The four bytes of an f32; a number beyond its range is infinite.
+
+    >>> single_precision(-1e300) == single_precision(-float("inf"))
+    True
+    """
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
 
 
 def _field(number: int, kind: int, data: bytes) -> bytes:
