@@ -55,6 +55,11 @@ ROWS: dict[str, tuple[Callable[[], nnc.Variable], object]] = {
         -(SOFT * np.log(P) + (1 - SOFT) * np.log1p(-P)).mean(),
     ),
     "triplet": (lambda: F.triplet_margin_loss(X, Y, Z), np.maximum(NEAR - FAR + 1, 0).mean()),
+    # PyTorch's place of `swap`, before the reduction.
+    "triplet swapped": (
+        lambda: nnc.nn.TripletMarginLoss(1.0, 2.0, 1e-6, True, reduction="sum")(X, Y, Z),
+        np.maximum(NEAR - np.minimum(FAR, np.linalg.norm(Y - Z + 1e-6, axis=-1)) + 1, 0).sum(),
+    ),
 }
 
 

@@ -291,14 +291,21 @@ class KLDivLoss(_Criterion):
 class TripletMarginLoss(_Criterion):
     """max(|a - p| - |a - n| + margin, 0) of an anchor, a positive and a negative.
 
+    With `swap`, |p - n| takes the place of |a - n| where it is less.
+
     >>> nn.TripletMarginLoss()([[0.0]], [[0.0]], [[0.5]]).item()
     0.5
     """
 
     def __init__(
-        self, margin: Positive = 1.0, p: Positive = 2.0, eps: Positive = 1e-6, reduction: Reduction = "mean"
+        self,
+        margin: Positive = 1.0,
+        p: Positive = 2.0,
+        eps: Positive = 1e-6,
+        swap: bool = False,
+        reduction: Reduction = "mean",
     ) -> None:
-        super().__init__(margin=margin, p=p, eps=eps, reduction=reduction)
+        super().__init__(margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
 
     def forward(self, anchor: ArrayOperand, positive: ArrayOperand, negative: ArrayOperand) -> ArrayOperand:
         """The loss."""

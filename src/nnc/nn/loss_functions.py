@@ -213,8 +213,11 @@ def triplet_margin_loss(
     margin: Positive = 1.0,
     p: Positive = 2.0,
     eps: Positive = 1e-6,
+    swap: bool = False,
     reduction: Reduction = "mean",
 ) -> ArrayOperand:
-    """max(|a - p| - |a - n| + margin, 0), of `pairwise_distance`s"""
+    """max(|a - p| - |a - n| + margin, 0), of `pairwise_distance`s; with `swap` of min(|a - n|, |p - n|)"""
     near, far = (pairwise_distance(anchor, other, p, eps) for other in (positive, negative))
+    if swap:
+        far = n.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduced(n.relu(near - far + margin), reduction)
