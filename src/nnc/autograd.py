@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import update_wrapper
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Positive, Rate, checked, shown
+from nnc.core.precautions.named_functions import HoldsFunctions, is_named
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import enable_grad as enable_grad
@@ -248,7 +249,7 @@ class Function:
 _FORWARD: ContextVar[tuple[object, ...]] = ContextVar("forward", default=())
 
 
-class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
+class custom_vjp(HoldsFunctions):  # noqa: N801  # JAX's name, of a decorator
     """A function whose gradient `defvjp` says: f.defvjp(forward, backward), as in JAX.
 
     `forward(*args)` gives the value and what is kept, `backward(kept, slope of the value)` one gradient an argument.
@@ -268,6 +269,9 @@ class custom_vjp:  # noqa: N801  # JAX's name, of a decorator
         update_wrapper(cast("Any", self), fun)
         self.fun, self.static = fun, tuple(nondiff_argnums)
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
+        return str(getattr(self, "__qualname__", "")) if is_named(self) else super().__reduce_ex__(protocol)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the two functions of the gradient."""

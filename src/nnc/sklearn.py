@@ -15,6 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.errors import DataError
 from nnc.nn import Callback, Dense, History, Layer, Loss, MeanSquaredError, Model, Optimizer, ReLU, Sequential
 from nnc.nn.training.training import Listener
@@ -24,7 +25,7 @@ Array = NDArray[np.generic]
 LayerMaker = Callable[[int], Layer]
 
 
-class _Network(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _Network(HoldsFunctions, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share; options are looked at by `fit`, as scikit-learn asks for.
 
     The network has `hidden` dense layers with ReLU, or is what `layer` makes for a number of outputs. Options that are

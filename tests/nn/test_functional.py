@@ -57,7 +57,7 @@ ROWS: dict[str, tuple[Callable[[], nnc.Variable], object]] = {
     "triplet": (lambda: F.triplet_margin_loss(X, Y, Z), np.maximum(NEAR - FAR + 1, 0).mean()),
     # PyTorch's place of `swap`, before the reduction.
     "triplet swapped": (
-        lambda: nnc.nn.TripletMarginLoss(1.0, 2.0, 1e-6, True, reduction="sum")(X, Y, Z),
+        lambda: F.triplet_margin_loss(X, Y, Z, 1.0, 2.0, 1e-6, True, reduction="sum"),
         np.maximum(NEAR - np.minimum(FAR, np.linalg.norm(Y - Z + 1e-6, axis=-1)) + 1, 0).sum(),
     ),
 }

@@ -10,6 +10,7 @@ from inspect import Signature, signature
 from typing import Any, TypeVar
 
 from nnc.arguments import check_made
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError
 
@@ -49,7 +50,7 @@ class Constructor:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
-class Remembered:
+class Remembered(HoldsFunctions):
     """An object that remembers what it was made of, which is checked before it is made."""
 
     __signature__ = Constructor()

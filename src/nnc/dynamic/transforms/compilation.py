@@ -31,6 +31,7 @@ from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.precautions.named_functions import is_named
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
 from nnc.core.running.device_context import present
@@ -58,7 +59,7 @@ from nnc.dynamic.transforms.recording import (
     record,
 )
 from nnc.dynamic.transforms.signatures import is_tensor, key_of_variables, kind_of, names_of, spec_of
-from nnc.dynamic.transforms.transformed import check_named, is_named
+from nnc.dynamic.transforms.transformed import check_named
 from nnc.dynamic.tree import Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import SymbolError, UsageError

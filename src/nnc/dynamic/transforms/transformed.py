@@ -9,13 +9,13 @@ that says so, unless who pickles keeps functions by value (cloudpickle, dill).
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import partial, update_wrapper, wraps
-from types import FrameType, FunctionType, MethodType
+from collections.abc import Callable, Iterable
+from functools import update_wrapper, wraps
+from types import MethodType
 from typing import Any, TypeVar, cast
 
 from nnc.arguments import checked
+from nnc.core.precautions.named_functions import NEED, is_named, unnamed
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.tree import Tree
 from nnc.errors import UsageError
@@ -23,7 +23,6 @@ from nnc.errors import UsageError
 # `Any`: users' functions.
 Function = Callable[..., Any]
 T = TypeVar("T", bound=Function)
-BY_VALUE = ("cloudpickle", "dill")
 
 
 class Transformed:
@@ -73,31 +72,9 @@ def _transformed_again(transform: Function, args: tuple[Any, ...], options: dict
     return made
 
 
-def is_named(function: object) -> bool:
-    """Whether its module has it under its name, so that pickle keeps that."""
-    place: object = sys.modules.get(getattr(function, "__module__", None) or "")
-    for name in getattr(function, "__qualname__", "").split("."):
-        place = getattr(place, name, None)
-    return place is function
-
-
-def check_named(subject: str, values: list[Any]) -> None:
-    """UsageError for the first function among the values that pickle would not find again."""
-    for value in values:
-        while isinstance(value, partial):
-            value = value.func
-        if isinstance(value, FunctionType) and not is_named(value) and not _is_pickled_by_value():
-            got = f"pickle of {subject}() of {value.__qualname__}, which no module has under this name"
-            need = "a function that def makes in a module"
-            fix = f"def it there, and {subject}() it under another name; or cloudpickle, which keeps functions by value"
-            raise UsageError(subject, got=got, need=need, fix=fix, origin=caller_origin())
-
-
-def _is_pickled_by_value() -> bool:
-    """Whether a pickler that keeps functions themselves is at work in this thread."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if any(name in str(frame.f_globals.get("__name__")) for name in BY_VALUE):
-            return True
-        frame = frame.f_back
-    return False
+def check_named(subject: str, values: Iterable[object]) -> None:
+    """UsageError where pickle would not find a function again that the transform was given."""
+    if name := unnamed(values):
+        got = f"pickle of {subject}() of {name}, which no module has under this name"
+        fix = f"def it there, and {subject}() it under another name; or cloudpickle, which keeps functions by value"
+        raise UsageError(subject, got=got, need=NEED, fix=fix, origin=caller_origin())

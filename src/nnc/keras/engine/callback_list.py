@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from nnc.arguments import shown
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError
 
 Logs = Mapping[str, float]
 
 
-class Callback:
+class Callback(HoldsFunctions):
     """What happens in training: subclasses say what they care for. `self.model` is the model, `self.params` its run."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.tree import flatten
 from nnc.errors import ArgumentError, ArityError
@@ -124,8 +125,10 @@ def _row(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-class Chosen:
+class Chosen(HoldsFunctions):
     """What `compile` was told, before outputs are known."""
+
+    pickled_as = "what compile() was given"
 
     def __init__(self, loss: Any, loss_weights: Any, metrics: Any, weighted_metrics: Any) -> None:
         self.loss, self.loss_weights, self.metrics, self.weighted = loss, loss_weights, metrics, weighted_metrics

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import Count, Seed, Size, checked, shown
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.variable import Variable
@@ -114,7 +115,7 @@ def random_split(
 
 
 @checked
-class DataLoader(Generic[Item]):
+class DataLoader(HoldsFunctions, Generic[Item]):
     """Batches of a data set: `collate_fn` of the examples, or arrays of them along a new first axis.
 
     Positions are those of a `sampler`, or lists of them from a `batch_sampler`; shuffled, they are drawn by `nnc.seed`

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.errors import DataError
 
 # A value in a column is whatever users put there, and a ticket what a source names a row by.
@@ -41,7 +42,7 @@ class FrameEpoch:
         return np.random.Generator(np.random.PCG64(keyed))
 
 
-class Rows(ABC):
+class Rows(HoldsFunctions, ABC):
     """Rows of named columns, over `sources` of other rows."""
 
     columns: tuple[str, ...]

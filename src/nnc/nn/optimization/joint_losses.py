@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.values.spec import TensorSpec
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
@@ -26,7 +27,7 @@ __all__ = ["FunctionLoss", "JointLoss"]
 LossFunction: TypeAlias = Callable[[Any, Any], Any]
 
 
-class JointLoss(ABC):
+class JointLoss(HoldsFunctions, ABC):
     """How far all outputs of a network together are from the targets."""
 
     __slots__ = ()

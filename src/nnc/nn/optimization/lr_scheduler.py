@@ -15,10 +15,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.errors import ArgumentError
 from nnc.nn.optimization.schedules import CosineRestarts, Milestones, OneCycle, StepDecay
 from nnc.nn.optimization.step_optimizer import StepOptimizer
@@ -39,7 +41,7 @@ def _first_rate(optimizer: StepOptimizer) -> float:
     return _FIRST_RATES.setdefault(optimizer, optimizer.lr)
 
 
-class LRScheduler:
+class LRScheduler(HoldsFunctions):
     """Sets the rate of an optimizer: that of the first update at once, then the next one at each step."""
 
     @checked
@@ -88,7 +90,11 @@ def ExponentialLR(optimizer: StepOptimizer, gamma: Rate) -> LRScheduler:  # noqa
 def CosineAnnealingLR(optimizer: StepOptimizer, T_max: Count, eta_min: Rate = 0.0) -> LRScheduler:  # noqa: N802, N803  # as PyTorch calls it
     """eta_min + (rate - eta_min) · (1 + cos(π · steps / T_max)) / 2, which rises again behind T_max."""
     height = (_first_rate(optimizer) - eta_min) / 2.0
-    return LRScheduler(optimizer, lambda step: eta_min + height * (1.0 + math.cos(math.pi * step / T_max)))
+    return LRScheduler(optimizer, partial(_of_cosine, eta_min, height, T_max))
+
+
+def _of_cosine(least: float, height: float, half: int, step: int) -> float:
+    return least + height * (1.0 + math.cos(math.pi * step / half))
 
 
 @checked
@@ -108,10 +114,11 @@ def LinearLR(  # noqa: N802  # as PyTorch calls it
 ) -> LRScheduler:
     """rate · (start + (end - start) · min(steps, total) / total)"""
     base = _first_rate(optimizer)
-    return LRScheduler(
-        optimizer,
-        lambda step: base * (start_factor + (end_factor - start_factor) * min(step, total_iters) / total_iters),
-    )
+    return LRScheduler(optimizer, partial(_of_line, base, start_factor, end_factor, total_iters))
+
+
+def _of_line(base: float, start: float, end: float, steps: int, step: int) -> float:
+    return base * (start + (end - start) * min(step, steps) / steps)
 
 
 @checked
@@ -133,22 +140,32 @@ def OneCycleLR(  # noqa: N802  # as PyTorch calls it
 @checked
 def LambdaLR(optimizer: StepOptimizer, lr_lambda: Callable[[int], float]) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """rate · lr_lambda(steps)"""
-    base = _first_rate(optimizer)
-    return LRScheduler(optimizer, lambda step: base * float(lr_lambda(step)))
+    return LRScheduler(optimizer, partial(_of_function, _first_rate(optimizer), lr_lambda))
+
+
+def _of_function(base: float, function: Callable[[int], float], step: int) -> float:
+    return base * float(function(step))
 
 
 @checked
 def ConstantLR(optimizer: StepOptimizer, factor: Probability = 1 / 3, total_iters: Count = 5) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """rate · factor for so many steps, then the rate"""
-    base = _first_rate(optimizer)
-    return LRScheduler(optimizer, lambda step: base * factor if step < total_iters else base)
+    return LRScheduler(optimizer, partial(_of_steps, _first_rate(optimizer), factor, total_iters))
+
+
+def _of_steps(base: float, factor: float, steps: int, step: int) -> float:
+    return base * factor if step < steps else base
 
 
 @checked
 def PolynomialLR(optimizer: StepOptimizer, total_iters: Count = 5, power: Rate = 1.0) -> LRScheduler:  # noqa: N802  # as PyTorch calls it
     """rate · (1 - min(steps, total) / total)^power"""
-    base = _first_rate(optimizer)
-    return LRScheduler(optimizer, lambda step: base * (1.0 - min(step, total_iters) / total_iters) ** power)
+    return LRScheduler(optimizer, partial(_of_power, _first_rate(optimizer), total_iters, power))
+
+
+def _of_power(base: float, steps: int, power: float, step: int) -> float:
+    # Of an integer and a float the type checker knows no power that is a float.
+    return float(base * (1.0 - min(step, steps) / steps) ** power)
 
 
 @checked
@@ -168,11 +185,12 @@ def SequentialLR(  # noqa: N802  # as PyTorch calls it
         got, need = f"{len(parts)} schedules, milestones {list(milestones)}", "a milestone before each but the first"
         raise ArgumentError("SequentialLR", got=got, need=f"{need}, in order")
 
-    def rate(step: int) -> float:
-        place = bisect_right(begins, step) - 1
-        return parts[place].rate(step - begins[place])
+    return LRScheduler(optimizer, partial(_in_turn, begins, parts))
 
-    return LRScheduler(optimizer, rate)
+
+def _in_turn(begins: Sequence[int], parts: Sequence[LRScheduler], step: int) -> float:
+    place = bisect_right(begins, step) - 1
+    return parts[place].rate(step - begins[place])
 
 
 class ReduceLROnPlateau:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -15,18 +16,21 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.errors import ArgumentError, ShapeError
 
 __all__ = ["Metric", "METRICS", "top_k"]
 
 Array = NDArray[np.float64]
+# A number of each example or element.
+Each = Callable[[NDArray[np.generic], NDArray[np.generic]], Array]
 
 # Of the area under the curve: probabilities in one bin count as equal.
 AREA_BINS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(HoldsFunctions):
     """`sums` gives a vector that adds up over batches, and `result` the figure; whether more of it is better."""
 
     name: str
@@ -59,18 +63,27 @@ class Tally:
         return {metric.name: metric.result(self.totals[metric.name]) for metric in self.metrics}
 
 
-def _mean_of(name: str, each: Callable[[NDArray[np.generic], NDArray[np.generic]], Array], rises: bool) -> Metric:
+def _mean_of(name: str, each: Each, rises: bool) -> Metric:
     """The mean of a number per example or element."""
 
-    def sums(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
-        numbers = each(output, target)
-        return np.array([numbers.sum(dtype=np.float64), numbers.size])
+    return Metric(name, partial(_sum_and_count, each), _mean, rises)
 
-    return Metric(name, sums, _mean, rises)
+
+def _sum_and_count(each: Each, output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    numbers = each(output, target)
+    return np.array([numbers.sum(dtype=np.float64), numbers.size])
 
 
 def _mean(sums: Array) -> float:
     return float(sums[0] / sums[1])
+
+
+def _root_mean(sums: Array) -> float:
+    return float(np.sqrt(_mean(sums)))
+
+
+def _exponential_mean(sums: Array) -> float:
+    return float(np.exp(_mean(sums)))
 
 
 def _matched(output: NDArray[np.generic], target: NDArray[np.generic]) -> tuple[Array, Array]:
@@ -101,6 +114,14 @@ def _right_sign(output: NDArray[np.generic], target: NDArray[np.generic]) -> Arr
 def _difference(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
     y, t = _matched(output, target)
     return y - t
+
+
+def _distance(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    return np.abs(_difference(output, target))
+
+
+def _squared_difference(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    return np.square(_difference(output, target))
 
 
 def _percentage(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
@@ -145,6 +166,18 @@ def _confusion(output: NDArray[np.generic], target: NDArray[np.generic]) -> Arra
     return np.array([(y & t).sum(), (y & ~t).sum(), (~y & t).sum()], np.float64)
 
 
+def _precision(counts: Array) -> float:
+    return _ratio(counts[0], counts[0] + counts[1])
+
+
+def _recall(counts: Array) -> float:
+    return _ratio(counts[0], counts[0] + counts[2])
+
+
+def _f1(counts: Array) -> float:
+    return _ratio(2 * counts[0], 2 * counts[0] + counts[1] + counts[2])
+
+
 def _probabilities(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
     """[positives, negatives] by bin of the probability of class 1: of two logits, or of one."""
     two = output.ndim > target.ndim and output.shape[-1] == 2
@@ -172,26 +205,26 @@ def _ratio(part: float, whole: float) -> float:
 ROWS = (
     _mean_of("accuracy", _right, True),
     _mean_of("binary_accuracy", _right_sign, True),
-    _mean_of("mean_absolute_error", lambda y, t: np.abs(_difference(y, t)), False),
-    _mean_of("mean_squared_error", lambda y, t: _difference(y, t) ** 2, False),
+    _mean_of("mean_absolute_error", _distance, False),
+    _mean_of("mean_squared_error", _squared_difference, False),
     _mean_of("mean_absolute_percentage_error", _percentage, False),
     _mean_of("cosine_similarity", _cosine, True),
     _mean_of("cross_entropy", _surprise, False),
     Metric(
         "root_mean_squared_error",
-        lambda y, t: np.array([(_difference(y, t) ** 2).sum(), y.size]),
-        lambda sums: float(np.sqrt(_mean(sums))),
+        partial(_sum_and_count, _squared_difference),
+        _root_mean,
     ),
     Metric(
         "perplexity",
-        lambda y, t: np.array([_surprise(y, t).sum(), t.size]),
-        lambda sums: float(np.exp(_mean(sums))),
+        partial(_sum_and_count, _surprise),
+        _exponential_mean,
     ),
     Metric("r2", _squares, _r2, True),
-    Metric("precision", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[1]), True),
-    Metric("recall", _confusion, lambda sums: _ratio(sums[0], sums[0] + sums[2]), True),
+    Metric("precision", _confusion, _precision, True),
+    Metric("recall", _confusion, _recall, True),
     Metric("auc", _probabilities, _area, True),
-    Metric("f1", _confusion, lambda sums: _ratio(2 * sums[0], 2 * sums[0] + sums[1] + sums[2]), True),
+    Metric("f1", _confusion, _f1, True),
 )
 # Keras' short names, which histories then have too.
 SHORT = {"mae": "mean_absolute_error", "mse": "mean_squared_error", "mape": "mean_absolute_percentage_error"}
@@ -205,12 +238,13 @@ METRICS = MappingProxyType(
 def top_k(k: Count) -> Metric:
     """The share of examples whose class is among the `k` largest logits."""
 
-    def right(output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
-        _of_classes(output, target)
-        own = np.take_along_axis(output, target[..., None].astype(np.int64), -1)
-        return np.asarray(np.greater(output, own).sum(-1) < k, np.float64)
+    return _mean_of(f"top_{k}", partial(_among_first, k), True)
 
-    return _mean_of(f"top_{k}", right, True)
+
+def _among_first(k: int, output: NDArray[np.generic], target: NDArray[np.generic]) -> Array:
+    _of_classes(output, target)
+    own = np.take_along_axis(output, target[..., None].astype(np.int64), -1)
+    return np.asarray(np.greater(output, own).sum(-1) < k, np.float64)
 
 
 @checked

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import explained_as, shown
+from nnc.core.precautions.named_functions import HoldsFunctions, check_held
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
@@ -58,8 +59,10 @@ class Building:
         _BUILDING.reset(self._token)
 
 
-class OwnTensors:
+class OwnTensors(HoldsFunctions):
     """Variables of a layer by name, which of them are trained, the layers below it, and how it is used."""
+
+    pickled_as = "a layer's hooks"
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
@@ -377,6 +380,7 @@ class LayerState:
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
         reduced = super().__reduce_ex__(protocol)
+        check_held(type(self).__name__, reduced)
         own: OwnTensors | None = getattr(self, "_own", None)
         if isinstance(reduced, str):
             return reduced
