@@ -106,37 +106,55 @@ def _cached() -> Iterator[Case]:
             (CachedAttentionAttrs(2.0, cap=1.5), "cap"),
         ):
             operands = tuple(map(Argument, (q, k, v)))
-            yield Case(CACHED_ATTENTION, attrs, (*operands, places, None, None), (F64, F32), note, smooth=False)
+            yield Case(CACHED_ATTENTION, attrs, (*operands, places, None, None, None), (F64, F32), note, smooth=False)
         attrs = CachedAttentionAttrs(0.7)
         for held in (BF16, F16):
-            operands = (Argument(q), Argument(k, uniform, held), Argument(v, uniform, held), places, None, None)
+            operands = (Argument(q), Argument(k, uniform, held), Argument(v, uniform, held), places, None, None, None)
             yield Case(CACHED_ATTENTION, attrs, operands, (F32,), f"{held}", smooth=False)
         scales = (Argument(k[:3], small, F32),) * 2
-        operands = (Argument(q), Argument(k, stored, I8), Argument(v, stored, I8), places, *scales)
+        operands = (Argument(q), Argument(k, stored, I8), Argument(v, stored, I8), places, *scales, None)
         yield Case(CACHED_ATTENTION, attrs, operands, (F32,), "i8", smooth=False)
         if k[1] > 8:
             yield from _wrapped(operands, k[1])
         # Two numbers in a byte.
         halves = ((*each[:3], (each[3] + 1) // 2) for each in (k, v))
         even = (*q[:3], 2 * ((k[3] + 1) // 2))
-        operands = (Argument(even), *(Argument(each, bytes_of_two, U8) for each in halves), places, *scales)
+        operands = (Argument(even), *(Argument(each, bytes_of_two, U8) for each in halves), places, *scales, None)
         for attrs, note in ((CachedAttentionAttrs(0.7), "u8"), (CachedAttentionAttrs(0.3, 3, 2.0), "u8-window-cap")):
             yield Case(CACHED_ATTENTION, attrs, operands, (F32,), note, smooth=False)
+    yield from _paged()
+
+
+def _paged() -> Iterator[Case]:
+    """Columns in pages, some of several examples, some beyond what there is."""
+    for q, k, pages in (((2, 1, 4, 16), (1, 600, 2, 16), 3), ((1, 2, 2, 18), (1, 257, 1, 18), 1)):
+        places, starts = Argument(q[:2], within(256 * pages), I32), Argument((q[0], pages), within(k[1]), I32)
+        for attrs, note in (
+            (CachedAttentionAttrs(0.7), "pages"),
+            (CachedAttentionAttrs(0.7, 9, 1.5, 5), "pages-sinks"),
+        ):
+            operands = (*map(Argument, (q, k, k)), places, None, None, starts)
+            yield Case(CACHED_ATTENTION, attrs, operands, (F64, F32), note, smooth=False)
+        scales, half = (Argument(k[:3], small, F32),) * 2, (*k[:3], k[3] // 2)
+        for shape, values, held in ((k, uniform, BF16), (k, stored, I8), (half, bytes_of_two, U8)):
+            both = (Argument(shape, values, held),) * 2
+            operands = (Argument(q), *both, places, *((None, None) if held is BF16 else scales), starts)
+            yield Case(CACHED_ATTENTION, CachedAttentionAttrs(0.7), operands, (F32,), f"pages-{held}", smooth=False)
 
 
 def _wrapped(operands: tuple[Argument, ...], columns: int) -> Iterator[Case]:
     """Sinks beside a window, and columns that hold the latest positions."""
-    q, k, v, places, *scales = operands
+    q, k, v, places, *scales, _ = operands
     later = Argument(places.shape, within(3 * columns), I32)
     plain = (q, Argument(k.shape), Argument(v.shape))
     sinks = CachedAttentionAttrs(0.7, window=5, sinks=3)
-    yield Case(CACHED_ATTENTION, sinks, (*plain, places, None, None), (F32,), "sinks", smooth=False)
+    yield Case(CACHED_ATTENTION, sinks, (*plain, places, None, None, None), (F32,), "sinks", smooth=False)
     for attrs, note in (
         (CachedAttentionAttrs(0.7, window=7, wrapped=True), "wrapped"),
         (CachedAttentionAttrs(0.7, window=columns - 20, sinks=20, wrapped=True), "wrapped-sinks"),
     ):
-        yield Case(CACHED_ATTENTION, attrs, (*plain, later, None, None), (F32,), note, smooth=False)
-        yield Case(CACHED_ATTENTION, attrs, (q, k, v, later, *scales), (F32,), f"i8-{note}", smooth=False)
+        yield Case(CACHED_ATTENTION, attrs, (*plain, later, None, None, None), (F32,), note, smooth=False)
+        yield Case(CACHED_ATTENTION, attrs, (q, k, v, later, *scales, None), (F32,), f"i8-{note}", smooth=False)
 
 
 Heads = tuple[Shape, Shape, Shape]

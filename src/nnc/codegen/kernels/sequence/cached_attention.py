@@ -23,15 +23,18 @@ from nnc.codegen.ir.builder import I32, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import sums_of_each
 from nnc.core.values import dtype
-from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, CachedAttentionAttrs
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, PAGE, CachedAttentionAttrs
 
-# Columns of a part.
-PART = 256
+# Columns of a part, which lie in one page.
+PART = PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class CachedAttention:
-    """Sizes as in the formulas. `held` is the type of k and v. Operands: q, k, v, positions, scales if `scaled`, y."""
+    """Sizes as in the formulas. `held` is the type of k and v, `places` how many columns all pages have (0: no pages).
+
+    Operands: q, k, v, positions, scales if `scaled`, starts if there are pages, y.
+    """
 
     scalar: Scalar
     held: Scalar
@@ -48,6 +51,12 @@ class CachedAttention:
     scaled: bool
     sinks: int
     wrapped: bool
+    places: int
+
+    @property
+    def result(self) -> int:
+        """The operand that y is."""
+        return 4 + 2 * self.scaled + (self.places > 0)
 
     @property
     def together(self) -> int:
@@ -100,7 +109,7 @@ class Slots:
     @classmethod
     def of(cls, problem: CachedAttention, w: PhaseWriter) -> Slots:
         count = problem.batch * problem.rows * problem.heads * problem.parts
-        place = w.argument(5 + 2 * problem.scaled)
+        place = w.argument(problem.result + 1)
         return cls(*(w.b.offset(place, start, problem.scalar) for start in (0, count, 2 * count)))
 
 
@@ -114,6 +123,8 @@ class _PartWriter:
         sizes = problem.together * PART, problem.together, problem.together
         places = [w.b.offset(w.scratch, start, problem.scalar) for start in accumulate((0, *sizes))]
         self.scores, self.tops, self.totals, self.keys = places
+        # Of the part at hand.
+        self.origin = w.b.wrap(0)
 
     def write(self) -> None:
         """for part of the columns of a key head: scores, powers, weighted sum of v"""
@@ -122,16 +133,26 @@ class _PartWriter:
             pair, part = item // p.parts, item % p.parts
             batch, group = pair // p.groups, pair % p.groups
             first = part * PART
+            self.origin = self._origin(batch, part, first)
             begin, end = self._seen(batch, first)
             self._score(batch, group, begin, end, first)
             if p.halved:
-                v = self._held(2, batch, group, p.values)
+                v = self._held(2, group, p.values)
                 with b.loop(begin, end) as column:
                     self._split(b.offset(v.base, column * v.row, U8), self._line(column - first), p.values)
             with b.loop(0, p.together) as row:
                 self._power(batch, group, row, begin, end, first)
             with b.loop(0, p.rows) as row:
                 self._weigh(batch, group, row, part, (begin, end, first))
+
+    def _origin(self, batch: Value, part: Value, first: Value) -> Value:
+        """Where the first column of an example is, as a part sees it."""
+        b, p = self.b, self.problem
+        if not p.places:
+            return batch * p.columns
+        start = b.load(self.w.argument(4 + 2 * p.scaled), batch * p.parts + part, Type(I32))
+        start = b.cast(start, b.wrap(0).type.scalar)
+        return b.greatest(b.least(start, p.places - PART), 0) - first
 
     def _position(self, batch: Value, row: Value) -> Value:
         """Behind the last column that a row sees."""
@@ -191,17 +212,17 @@ class _PartWriter:
             begin, end = b.choose(sinking, first, begin), b.choose(sinking, whole, end)
         return begin, end
 
-    def _held(self, operand: int, batch: Value, group: Value, width: int) -> Matrix:
+    def _held(self, operand: int, group: Value, width: int) -> Matrix:
         """Rows of one key head of k or v."""
         p = self.problem
         width //= 1 + p.halved
-        start = batch * (p.columns * p.groups * width) + group * width
+        start = self.origin * (p.groups * width) + group * width
         return Matrix(self.b.offset(self.w.argument(operand), start, p.held), p.groups * width)
 
-    def _scales(self, operand: int, batch: Value, group: Value, column: Value, mask: Value) -> Value:
+    def _scales(self, operand: int, group: Value, column: Value, mask: Value) -> Value:
         """Those of a register of columns."""
         b, p = self.b, self.problem
-        place = b.offset(self.w.argument(operand), (batch * p.columns + column) * p.groups + group, p.scalar)
+        place = b.offset(self.w.argument(operand), (self.origin + column) * p.groups + group, p.scalar)
         return b.gather(place, b.wrap(0), p.groups, self.vector, mask)
 
     def _query(self, batch: Value, group: Value, row: Value) -> Value:
@@ -213,14 +234,14 @@ class _PartWriter:
     def _score(self, batch: Value, group: Value, begin: Value, end: Value, first: Value) -> None:
         """scores[row, column - first] = scale · sum_d q[row, d] · k[column, d]"""
         b, p, lanes = self.b, self.problem, self.lanes
-        k = self._held(1, batch, group, p.features)
+        k = self._held(1, group, p.features)
         with b.loop(begin, end, lanes) as column:
             starts = [b.offset(k.base, b.least(column + lane, p.columns - 1) * k.row, p.held) for lane in range(lanes)]
             if p.held != p.scalar:
                 starts = self._widened(starts)
             factor = b.constant(p.scale, self.vector)
             if p.scaled:
-                factor = self._scales(4, batch, group, column, b.mask(p.columns - column, lanes)) * factor
+                factor = self._scales(4, group, column, b.mask(p.columns - column, lanes)) * factor
             with b.loop(0, p.together) as row:
                 query = self._query(batch, group, row)
                 sums = [b.variable(b.zero(self.vector)) for _ in starts]
@@ -306,7 +327,7 @@ class _PartWriter:
             power = b.choose(mask, power, 0.0)
             total.set(total.get() + power)
             if p.scaled:
-                power = power * self._scales(5, batch, group, column, mask)
+                power = power * self._scales(5, group, column, mask)
             b.store(power, scores, column - first)
         b.store(highest, self.tops, row)
         b.store(b.fold(total.get(), "add") + spoiled, self.totals, row)
@@ -319,7 +340,7 @@ class _PartWriter:
         if p.halved:
             right = Matrix(self._line(b.wrap(0)), p.values)
         else:
-            v = self._held(2, batch, group, p.values)
+            v = self._held(2, group, p.values)
             right = Matrix(b.offset(v.base, first * v.row, p.held), v.row, held=p.held)
         left = Matrix(b.offset(self.scores, row * repeats * PART, p.scalar), PART)
         start = (batch * p.rows + row) * p.heads + group * repeats
@@ -330,7 +351,7 @@ class _PartWriter:
                 total = b.load(factors, head, Type(p.scalar))
                 unit = b.constant(1.0, total.type)
                 b.store(unit / b.choose(b.compare("==", total, 0.0), unit, total), factors, head)
-            result = Matrix(b.offset(self.w.argument(4 + 2 * p.scaled), start * p.values, p.scalar), p.values)
+            result = Matrix(b.offset(self.w.argument(p.result), start * p.values, p.scalar), p.values)
         else:
             slots, factors = Slots.of(p, self.w), None
             with b.loop(0, repeats) as head:
@@ -346,7 +367,7 @@ class _PartWriter:
 def _write_joined(problem: CachedAttention, w: PhaseWriter) -> None:
     """y[row] = sum of parts · e^(top - highest), over the sum of their totals · e^(top - highest); 0 of nothing"""
     b, p = w.b, problem
-    slots, y = Slots.of(p, w), w.argument(4 + 2 * p.scaled)
+    slots, y = Slots.of(p, w), w.argument(p.result)
     kind, lanes = Type(p.scalar), b.target.lanes(8 * p.scalar.size)
     with b.loop(w.begin, w.end) as row:
         top = b.variable(b.constant(-math.inf, kind))
@@ -387,11 +408,13 @@ def _add(b: Builder, line: Value, source: Value, weight: Value, count: int, lane
 
 
 def _generator(attrs: CachedAttentionAttrs, inputs: Views, outputs: Views) -> Generator:
-    q, k, _, *others = inputs
+    q, k, _, _, *others = inputs
+    scaled, paged = len(others) > 1, len(others) % 2 == 1
+    columns, places = (PAGE * others[-1].shape[1], k.shape[1]) if paged else (k.shape[1], 0)
     return CachedAttention(
-        q.scalar, k.scalar, q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3],
-        outputs[0].shape[3], attrs.scale, attrs.window, attrs.cap, len(others) > 1,
-        attrs.sinks, attrs.wrapped,
+        q.scalar, k.scalar, q.shape[0], q.shape[1], columns, q.shape[2], k.shape[2], q.shape[3],
+        outputs[0].shape[3], attrs.scale, attrs.window, attrs.cap, scaled,
+        attrs.sinks, attrs.wrapped, places,
     )  # fmt: skip
 
 

@@ -47,10 +47,10 @@ class GroupCachedAttention:
     def of(cls, problem: CachedAttention, target: TargetDescription) -> GroupCachedAttention | None:
         """The kernel of few rows, whose keys and values are 16 bytes of as many threads as share a column.
 
-        None for sinks, and for columns that are wrapped.
+        None for sinks, and for columns that are wrapped or in pages.
         """
         p = problem
-        if p.sinks or p.wrapped:
+        if p.sinks or p.wrapped or p.places:
             return None
         if target.threads != WARP or p.scalar != F32 or p.held not in (F32, BF16, F16, I8) or p.together > MOST_ROWS:
             return None
