@@ -11,14 +11,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.values.device import CPU
 from nnc.core.values.dtype import I32
 from nnc.core.values.serialize import load_tensors, save_tensors
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.language.shared_steps import SharedSteps
-from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches, read_part
+from nnc.nn.generation import TOGETHER, Scores, TokenModel, alike, borrowed_caches, read_part
+from nnc.nn.steps.generation_caches import check_pages
 from nnc.nn.steps.padding import MOST_STEPS
 
 # Tokens that are proposed and read at a time, with the one before them.
@@ -82,28 +82,35 @@ class KeptTokens:
 
     def begun(self, tokens: Sequence[int]) -> int:
         """How many of these, from the first on, were read here together: an answer behind them has the same bits."""
-        count = min(_same(self.tokens, tokens), self._together)
+        count = min(alike(self.tokens, tokens), self._together)
         return count if self._caches.hold(count) else 0
 
-    def copy_from(self, other: KeptTokens, count: int) -> bool:
-        """Have the first `count` tokens of another of the same model as if they had been read here.
+    def begin_as(self, other: KeptTokens, count: int) -> int:
+        """Have the first `count` tokens of another of the same model as if they had been read here; how many these are.
 
-        False where the other has gone on so far meanwhile that it holds no longer what these see.
+        Whole pages are those of the other, the rest is a copy. None where the other has gone on so far meanwhile that
+        it holds no longer what these see.
         """
+        own, theirs = self._caches, other._caches
 
-        def copy() -> bool:
-            if not other._caches.hold(count):
-                return False
-            for name, cache in self._caches.tensors.items():
-                cache.numpy()[:, :count] = other._caches.tensors[name].numpy()[:, :count]
-            newest = other._caches.newest
-            self._caches.reach, self._caches.newest = max(self._caches.reach, newest), newest
-            return True
+        def copy() -> int:
+            if not theirs.hold(count):
+                return 0
+            if own.pages is not None:
+                return own.share(theirs, count)
+            for name, cache in own.tensors.items():
+                cache.numpy()[:, :count] = theirs.tensors[name].numpy()[:, :count]
+            return count
 
-        if not self._model.exclusively(copy):
-            return False
-        self.tokens, self._together = other.tokens[:count], count
-        return True
+        known = self._model.exclusively(copy)
+        if known:
+            own.reach, own.newest = max(own.reach, theirs.newest), theirs.newest
+            self.tokens, self._together = other.tokens[:known], known
+        return known
+
+    def reserve(self, count: int) -> bool:
+        """Whether there is room for so many tokens, for which pages are set apart, those behind `tokens` its own."""
+        return self._model.exclusively(lambda: self._caches.reserve(count, begin=len(self.tokens)))
 
     @property
     def on_host(self) -> bool:
@@ -116,7 +123,7 @@ class KeptTokens:
         At least so many are read in each step, unless there are fewer: one alone has other bits than one of several.
         """
         # The scores behind a token come of reading it.
-        done = self.keep(max(min(_same(self.tokens, tokens), len(tokens) - least), 0))
+        done = self.keep(max(min(alike(self.tokens, tokens), len(tokens) - least), 0))
         while done < len(tokens):
             stop = min(done + MOST_STEPS, len(tokens))
             start = max(min(done, stop - least), 0)
@@ -128,22 +135,28 @@ class KeptTokens:
         return np.asarray(scores[0])
 
     def _read(self, tokens: Sequence[int], start: int, stop: int) -> Scores:
+        self._check_room(stop, len(self.tokens))
         if self._shared is not None and stop == start + 1:
             return self._shared.scores(self._row, tokens[start], start)[None]
         return read_part(self._model, self._caches, [tokens], stop, stop - start)
+
+    def _check_room(self, count: int, begin: int) -> None:
+        self._model.exclusively(lambda: check_pages(self._caches, count, begin))
 
     def scores_of_each(self, tokens: Sequence[int], count: int) -> NDArray[np.float64]:
         """Scores [count, vocabulary] behind each of the last `count` of these, all before which were read."""
         stop, steps = len(tokens), count
         if self.tokens[: stop - count] != list(tokens[: stop - count]):
             raise UsageError("scores", got="tokens before that were not read", need="scores() of them first")
+        self._check_room(stop, stop - count)
         step = self._model.generation_step(self._caches, steps, each=True)
         rows = step.inputs[0].shape[0]
         part = np.zeros((rows, steps), np.int64)
         part[:] = tokens[stop - count : stop]
         positions = np.broadcast_to(stop - count + np.arange(steps), (rows, steps))
         self._caches.writes(stop)
-        values = (part, positions, np.zeros(rows, np.int32))
+        ends = np.zeros(rows, np.int32)
+        values: tuple[NDArray[np.generic], ...] = (part, positions, ends, *self._caches.addresses(positions))
         (scores,) = self._model.between_updates("generate", partial(step.run, values))
         self.keep(stop - count)
         self.tokens.extend(tokens[stop - count : stop])
@@ -182,10 +195,7 @@ class KeptTokens:
         count = len(self.tokens)
 
         def kept() -> dict[str, Tensor]:
-            return {
-                name: Tensor.from_numpy(cache.to(CPU).numpy()[:1, :count])
-                for name, cache in self._caches.tensors.items()
-            }
+            return {name: Tensor.from_numpy(self._caches.columns(name, count)) for name in self._caches.tensors}
 
         tensors = self._model.exclusively(kept)
         tensors[TOKENS] = Tensor.from_numpy(np.array(self.tokens, np.int32))
@@ -210,19 +220,11 @@ class KeptTokens:
 
         def put() -> None:
             # Of a window that was written over, nobody says how much of it is older: none of these may be forgotten.
+            check_pages(self._caches, count, 0)
             self._caches.writes(count)
             self._caches.newest = count + MOST_STEPS
-            for name, cache in self._caches.tensors.items():
-                values = cache.to(CPU)
-                values.numpy()[:1, :count] = file.tensors[name].numpy()
-                if values is not cache:
-                    cache.copy_from(values)
+            for name in self._caches.tensors:
+                self._caches.put(name, file.tensors[name].numpy())
 
         self._model.exclusively(put)
         self.tokens, self._together = [int(token) for token in tokens.numpy()], 0
-
-
-def _same(own: Sequence[int], others: Sequence[int]) -> int:
-    """How many tokens are the same from the first on."""
-    pairs = enumerate(zip(own, others, strict=False))
-    return next((place for place, (first, second) in pairs if first != second), min(len(own), len(others)))

@@ -210,15 +210,18 @@ class LanguageModel:
         return Conversation(self.tokens, self.tokenizer, self.files.tensors.fingerprint(), system)
 
     @checked
-    def memory(self, context: Size = 0, batch: Count = 1) -> ModelMemory:
-        """The bytes of generation in `batch` rows of `context` tokens (all of the model's when 0), with a draft's."""
+    def memory(self, context: Size = 0, batch: Count = 1, prefix: Size = 0) -> ModelMemory:
+        """The bytes of generation in `batch` rows of `context` tokens (all of the model's when 0), with a draft's.
+
+        Rows have whole pages of 256 of their first `prefix` tokens in common.
+        """
         length = context or self.context
         if length > self.context:
             raise UsageError("memory", got=f"a context of {length}", need=f"at most {self.context}", fix="load it so")
         if isinstance(self.tokens, Model):
-            own = self.tokens.memory(batch, "generate", length)
+            own = self.tokens.memory(batch, "generate", length, prefix)
         else:
-            own = self.tokens.memory(batch, length)
+            own = self.tokens.memory(batch, length, prefix)
         if not isinstance(self.draft, LanguageModel):
             return own
         return with_draft(own, self.draft.memory(min(length, self.draft.context)), batch)

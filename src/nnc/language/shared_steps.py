@@ -3,6 +3,9 @@
 Each text has a row, and a thread. A step waits until all texts that are being continued have said their token: few run
 one after the other, more together, which reads the weights once. Weights in blocks are multiplied row by row with the
 same bits either way, so a text is the one that it would be alone.
+
+Where a text has room for two pages of columns or more, rows have pages instead of columns of their own: what texts
+begin with alike lies there once. Layers of a window keep columns, and so do devices.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.values.tensor import Tensor
+from nnc.errors import UsageError
 from nnc.nn.generation import TokenModel
-from nnc.nn.steps.generation_caches import GenerationCaches
+from nnc.nn.steps.generation_caches import GenerationCaches, pages_of_rows
+from nnc.ops.sequence.cached_attention import PAGE
 
 # Fewer tokens take less time one by one: four rows of q4_1 take 2.75 times as long as one.
 TOGETHER = 3
@@ -25,11 +30,15 @@ Scores = NDArray[np.float64]
 
 
 class SharedSteps:
-    """Caches of `rows` texts of `room` tokens each, and the steps that continue them."""
+    """Caches of `rows` texts of `room` tokens each, and the steps that continue them.
 
-    def __init__(self, model: TokenModel, rows: int, room: int) -> None:
+    With a `prefix` there is room for its whole pages once, and for what is behind them in each row. UsageError where
+    the model cannot have pages then.
+    """
+
+    def __init__(self, model: TokenModel, rows: int, room: int, prefix: int = 0) -> None:
         self._model = model
-        self._caches = model.generation_caches(rows, room)
+        self._caches = self._made(rows, room, prefix)
         self._step = model.generation_step(self._caches, 1)
         self._turn = threading.Condition()
         self._going: set[int] = set()
@@ -38,8 +47,30 @@ class SharedSteps:
         self.rows = [self._row(row) for row in range(rows)]
         self.steps = self.tokens = 0
 
+    def _made(self, rows: int, room: int, prefix: int) -> GenerationCaches:
+        """Caches with pages, where they can be had."""
+        if room < 2 * PAGE:
+            if prefix:
+                got = f"a prefix of {prefix} tokens in a context of {room}"
+                raise UsageError("prefix", got=got, need=f"a context of at least {2 * PAGE}")
+            return self._model.generation_caches(rows, room)
+        try:
+            caches = self._model.generation_caches(rows, room, pages_of_rows(rows, room, prefix))
+            self._model.generation_step(caches, 1)
+            if not all(tensor.spec.device.is_host for tensor in caches.tensors.values()):
+                raise UsageError("prefix", got="caches on a device", need="the memory of the host")
+        except UsageError:
+            if prefix:
+                raise
+            return self._model.generation_caches(rows, room)
+        assert caches.pages is not None
+        caches.pages.rows.extend([] for _ in range(rows))
+        return caches
+
     def _row(self, row: int) -> GenerationCaches:
         """The caches of one text: a part of those of all."""
+        if self._caches.pages is not None:
+            return self._caches.row(row)
         tensors = {}
         for name, whole in self._caches.tensors.items():
             spec = replace(whole.spec, shape=(1, *whole.shape[1:]))
@@ -85,7 +116,9 @@ class SharedSteps:
         answers = {}
         for row, (token, position) in asked.items():
             step = self._model.generation_step(self.rows[row], 1)
-            values = np.full((1, 1), token), np.full((1, 1), position), np.zeros(1, np.int32)
+            places = np.full((1, 1), position)
+            ends, addresses = np.zeros(1, np.int32), self.rows[row].addresses(places)
+            values: tuple[NDArray[np.generic], ...] = (np.full((1, 1), token), places, ends, *addresses)
             self.rows[row].writes(position + 1)
             (scores,) = self._model.between_updates("generate", partial(step.run, values))
             answers[row] = np.asarray(scores[0], np.float64)
@@ -102,7 +135,9 @@ class SharedSteps:
             # Rows that do not go on write behind what they hold, which nothing reads before its own token is written.
             for row in set(range(len(self.rows))) - set(asked):
                 positions[row] = min(self.rows[row].newest, last)
-            (scores,) = self._step.run((tokens, positions, np.zeros(count, np.int32)))
+            addresses = self._caches.addresses(positions, asked)
+            values: tuple[NDArray[np.generic], ...] = (tokens, positions, np.zeros(count, np.int32), *addresses)
+            (scores,) = self._step.run(values)
             return np.asarray(scores, np.float64)
 
         scores = self._model.between_updates("generate", run)

@@ -34,8 +34,11 @@ def memory(
     mapped: bool = False,
     window: Size = 0,
     sinks: Size = 0,
+    prefix: Size = 0,
 ) -> ModelMemory:
     """The bytes that a file's model takes in `batch` rows of `context` tokens; nothing of its weights is read.
+
+    Whole pages of 256 of the first `prefix` tokens are those of all rows, as a server of so many slots has them.
 
     `cache` is what keys and values are held in, and `draft` who proposes tokens, as `load` has them. The rows are those
     of a batch, or the slots of a server, each of which has caches of a draft's model too. With `mapped` weights it says
@@ -45,7 +48,7 @@ def memory(
     length = context_of(files, context)
     model = files.model(length)
     model.cache_type = cache
-    own = model.memory(batch, "generate", length)
+    own = model.memory(batch, "generate", length, prefix)
     if mapped:
         held, read = files.tensors.mapped_bytes(files.decoder(length).decoder)
         own = replace(own, mapped=held, read=read)

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Seed, checked, shown
-from nnc.core.values.device import CPU
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.model.model import Model
-from nnc.nn.steps.generation_caches import GenerationCaches
+from nnc.nn.steps.generation_caches import GenerationCaches, pages_of_rows
 from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.steps.padding import MOST_STEPS
+from nnc.ops.sequence.cached_attention import PAGE
 
 # Of a prompt at least so many are read at once: with few or many others a token has the same bits.
 TOGETHER = 2
@@ -51,11 +51,17 @@ class Reader(Protocol):
 
 
 class CachedReader:
-    """A batch of `count` rows, each with room for `length` tokens in caches of its own."""
+    """A batch of `count` rows, each with room for `length` tokens.
 
-    def __init__(self, model: TokenModel, count: int, length: int) -> None:
-        self._model, self._count = model, count
-        self._caches = borrowed_caches(self, model, count, length)
+    Caches are its own, but for whole pages of the first `prefix` tokens, which are the same in all rows.
+    """
+
+    def __init__(self, model: TokenModel, count: int, length: int, prefix: int = 0) -> None:
+        self._model, self._count, self._length = model, count, length
+        self._common = prefix // PAGE * PAGE if count > 1 else 0
+        paged = _paged_caches(model, count, length, self._common) if self._common else None
+        self._common = 0 if paged is None else self._common
+        self._caches = borrowed_caches(self, model, count, length) if paged is None else paged
         self._next = model.generation_step(self._caches, 1)
         self._ends = np.zeros(self._next.inputs[0].shape[0], np.int32)
 
@@ -64,12 +70,27 @@ class CachedReader:
         lengths = np.array([len(row) for row in rows])
         self._ends[: self._count] = lengths
         most = int(lengths.max())
+        self._read_common(rows[0])
         scores = np.empty(0)
-        for start in range(0, most, MOST_STEPS):
+        for start in range(self._common, most, MOST_STEPS):
             stop = min(start + MOST_STEPS, most)
             part = read_part(self._model, self._caches, rows, stop, max(stop - start, min(TOGETHER, stop)))
-            scores = np.where((lengths > start)[:, None], part, scores) if start else part
+            scores = np.where((lengths > start)[:, None], part, scores) if start > self._common else part
         return scores
+
+    def _read_common(self, row: Sequence[int]) -> None:
+        """Read what all rows begin with once, and let all have its pages."""
+        if not self._common:
+            return
+        first = self._caches.row(0)
+        first.reserve(self._common)
+        for stop in range(PAGE, self._common + 1, PAGE):
+            read_part(self._model, first, [row], stop, PAGE)
+        for place in range(self._count):
+            own = self._caches.row(place)
+            if place:
+                own.share(first, self._common)
+            own.reserve(self._length, begin=self._common)
 
     def follow(self, tokens: Sequence[int]) -> Scores:
         column = np.zeros((len(self._ends), 1), np.int64)
@@ -83,15 +104,23 @@ class CachedReader:
         order = np.arange(len(self._ends))
         order[: self._count] = rows
 
-        def move() -> None:
-            for cache in self._caches.tensors.values():
-                cache.copy_from(cache.to(CPU).numpy()[order])
-
-        self._model.exclusively(move)
+        self._model.exclusively(partial(self._caches.reorder, order))
         self._ends = self._ends[order]
 
     def _run(self, step: ModelStep, *values: NDArray[np.generic]) -> Scores:
         return _scores(self._model, self._caches, step, values)[: self._count]
+
+
+def _paged_caches(model: TokenModel, count: int, length: int, prefix: int) -> GenerationCaches | None:
+    """Caches of rows that have a prefix in common; None of a model whose rows cannot have pages."""
+    try:
+        caches = model.generation_caches(count, length, pages_of_rows(count, length, prefix))
+        model.generation_step(caches, 1)
+    except UsageError:
+        return None
+    assert caches.pages is not None
+    caches.pages.rows.extend([] for _ in range(count))
+    return caches if all(tensor.spec.device.is_host for tensor in caches.tensors.values()) else None
 
 
 def read_part(
@@ -119,8 +148,15 @@ def _scores(
     model: TokenModel, caches: GenerationCaches, step: ModelStep, values: tuple[NDArray[np.generic], ...]
 ) -> Scores:
     caches.writes(int(values[1].max()) + 1)
+    values = (*values, *caches.addresses(values[1]))
     (scores,) = model.between_updates("generate", partial(step.run, values))
     return scores.astype(np.float64)
+
+
+def alike(*rows: Sequence[int]) -> int:
+    """How many tokens of all rows are the same from the first on."""
+    columns = zip(*rows, strict=False)
+    return next((place for place, column in enumerate(columns) if len({*column}) > 1), min(map(len, rows)))
 
 
 def borrowed_caches(owner: object, model: TokenModel, batch: int, length: int) -> GenerationCaches:
@@ -273,7 +309,9 @@ def _half(limit: int) -> int:
 def _reader(model: TokenModel, count: int, rows: Sequence[Sequence[int]], length: int, *, cache: bool) -> Reader:
     _check_reading(model, cache=cache)
     if isinstance(model, FrozenGeneration) or (cache and not model.cache_obstacle()):
-        return CachedReader(model, count, max(map(len, rows)) + length)
+        # The scores behind a row come of reading its last token.
+        common = min(alike(*rows), min(map(len, rows)) - 1)
+        return CachedReader(model, count, max(map(len, rows)) + length, common)
     return RereadingReader(model)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
-from nnc.cli.language.model_file import CacheKind, Caching, Context, DraftOf, Sinks, Window, is_language_file
+from nnc.cli.language.model_file import CacheKind, Caching, Context, DraftOf, Prefix, Sinks, Window, is_language_file
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, DeviceName, bytes_of, placed
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
@@ -48,6 +48,7 @@ def plan(
     cache: CacheKind = "f32",
     window: Window = 0,
     sinks: Sinks = 0,
+    prefix: Prefix = 0,
     draft: DraftOf = None,
     backend: BackendName = "",
     device: DeviceName = "",
@@ -62,11 +63,11 @@ def plan(
 
     nnc plan model.onnx --train --limit 1.5GiB --html map.html
 
-    nnc plan model.gguf --context 4096 --batch 2 --cache int8 --limit 500MB
+    nnc plan model.gguf --context 4096 --batch 8 --prefix 1024 --cache int8 --limit 500MB
     """
     with placed(device):
         if is_language_file(model):
-            return plan_language(model, context, batch, Caching(cache, window, sinks), draft, limit, json=json)
+            return plan_language(model, context, batch, Caching(cache, window, sinks, prefix), draft, limit, json=json)
         if any(map(is_range, size or ())):
             return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
         return _plan_size(model, size, limit, backend, html, train=train, json=json)

@@ -33,6 +33,9 @@ CacheKind = Annotated[CacheType, typer.Option("--cache", help="What keys and val
 Window = Annotated[
     int, typer.Option(min=0, metavar="N", help="Of earlier tokens the last N alone, whose caches are all there is.")
 ]
+Prefix = Annotated[
+    int, typer.Option(min=0, metavar="N", help="So many first tokens are those of all rows, and lie in memory once.")
+]
 Sinks = Annotated[int, typer.Option(min=0, metavar="N", help="Beside the window the first N tokens.")]
 Limit = Annotated[
     int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Refuse what takes more before it is loaded.")
@@ -61,6 +64,8 @@ class Caching:
     cache: CacheType = "f32"
     window: int = 0
     sinks: int = 0
+    # So many first tokens are those of all rows.
+    prefix: int = 0
 
 
 ALL_OF_F32 = Caching()
@@ -112,7 +117,7 @@ def statement_within(
     def memory(*, mapped: bool) -> ModelMemory:
         return language.memory(
             path, context=context, batch=rows, cache=caching.cache, draft=draft, mapped=mapped,
-            window=caching.window, sinks=caching.sinks,
+            window=caching.window, sinks=caching.sinks, prefix=caching.prefix,
         )  # fmt: skip
 
     whole = memory(mapped=False)

@@ -18,6 +18,7 @@ from nnc.cli.language.model_file import (
     DraftOf,
     LanguageFile,
     Limit,
+    Prefix,
     Sinks,
     Window,
     opened,
@@ -50,6 +51,7 @@ def serve(
     cache: CacheKind = "f32",
     window: Window = 0,
     sinks: Sinks = 0,
+    prefix: Prefix = 0,
     draft: DraftOf = None,
     limit: Limit = None,
     adapter: Adapter = None,
@@ -60,14 +62,15 @@ def serve(
     """Answer OpenAI's /v1/chat/completions, /v1/completions and /v1/embeddings; at / is a page of a chat.
 
     nnc serve model.gguf --port 8080 --context 2048
+    nnc serve model.gguf --slots 8 --context 4096 --prefix 1024     # a system prompt of that length, stored once
     """
     if threads is not None:
         SETTINGS.threads = threads
-    caching = Caching(cache, window, sinks)
+    caching = Caching(cache, window, sinks, prefix)
     held = opened(model, context, limit, backend, adapter=adapter, caching=caching, draft=draft, slots=slots)
     try:
         app, server = (
-            language.application(held, model.stem or str(model), waiting=waiting, slots=slots),
+            language.application(held, model.stem or str(model), waiting=waiting, slots=slots, prefix=prefix),
             import_module("uvicorn"),
         )
     except ImportError as error:

@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from nnc.arguments import Count, checked
+from nnc.arguments import Count, Size, checked
 from nnc.errors import NncError
 from nnc.language.language_model import LanguageModel
 from nnc.language.serving.fields import RequestError
@@ -56,13 +56,16 @@ R = TypeVar("R")
 
 
 @checked
-def application(model: LanguageModel, name: str, *, waiting: Count = 64, slots: Count = 1) -> Starlette:
+def application(
+    model: LanguageModel, name: str, *, waiting: Count = 64, slots: Count = 1, prefix: Size = 0
+) -> Starlette:
     """The ASGI application of a model under this name; at most so many requests wait for it.
 
-    `slots` are answered side by side, each in a row of caches for the whole context. What a request begins with that an
-    earlier one began with too is not read again.
+    `slots` are answered side by side, each with room for the whole context. What a request begins with that an earlier
+    one began with too is not read again, and lies in memory once, in pages of 256 tokens. With a `prefix` there is room
+    for the pages of so many tokens once instead of in each slot: a request without it may have to wait for others.
     """
-    service = ModelService(model, name, waiting, slots)
+    service = ModelService(model, name, waiting, slots, prefix)
 
     @asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
@@ -78,8 +81,8 @@ def application(model: LanguageModel, name: str, *, waiting: Count = 64, slots: 
 class ModelService:
     """The handlers of a model's routes."""
 
-    def __init__(self, model: LanguageModel, name: str, waiting: int, slots: int) -> None:
-        self.worker = AnsweringWorker(model, waiting, slots)
+    def __init__(self, model: LanguageModel, name: str, waiting: int, slots: int, prefix: int) -> None:
+        self.worker = AnsweringWorker(model, waiting, slots, prefix)
         self._model, self._name = model, name
         self._began, self._numbers = int(time.time()), itertools.count(1)
         self._vectors: TextVectors | None = None

@@ -84,12 +84,12 @@ def _ending() -> EndingError:
 class AnsweringWorker:
     """The threads of one model, which answer so many requests side by side."""
 
-    def __init__(self, model: LanguageModel, most_waiting: int, slots: int = 1) -> None:
+    def __init__(self, model: LanguageModel, most_waiting: int, slots: int = 1, prefix: int = 0) -> None:
         self._model, self.counts, self.slots = model, Counts(), slots
         self._line = WaitingLine[Ticket](most_waiting)
         self._current: dict[int, Ticket] = {}
         self._counting = threading.Lock()
-        self._shared = SharedSteps(model.tokens, slots, model.context) if slots > 1 else None
+        self._shared = SharedSteps(model.tokens, slots, model.context, prefix) if slots > 1 else None
         self._rows = KeptRows([KeptTokens(model.tokens, model.context, self._shared, row) for row in range(slots)])
         self._threads = [
             threading.Thread(target=self._work, args=(number,), name=f"nnc-serve-{number}", daemon=True)
@@ -195,7 +195,7 @@ class AnsweringWorker:
     def _written(self, ticket: Ticket) -> Answer:
         asked = ticket.request
         tokens = self._model.tokens_of(asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt))
-        row, kept = self._rows.take(tokens)
+        row, kept = self._rows.take(tokens, min(len(tokens) + self._length(asked, tokens), self._model.context))
         whole = False
         try:
             stream, told = self._stream(asked, tokens, kept), 0
@@ -223,8 +223,12 @@ class AnsweringWorker:
             for name, value in more.items():
                 setattr(self.counts, name, getattr(self.counts, name) + value)
 
+    def _length(self, asked: GenerationRequest, tokens: list[int]) -> int:
+        """How many tokens an answer may have."""
+        return asked.length or max(min(USUAL_LENGTH, self._model.context - len(tokens)), 1)
+
     def _stream(self, asked: GenerationRequest, tokens: list[int], kept: KeptTokens) -> TextStream:
-        length = asked.length or max(min(USUAL_LENGTH, self._model.context - len(tokens)), 1)
+        length = self._length(asked, tokens)
         choice = TokenChoice(asked.temperature, asked.top_k, asked.top_p, asked.seed, asked.min_p)
         picker = self._model.constrained(choice, asked.form)
         return self._model.continued(tokens, length, picker, stop=asked.stop, logprobs=asked.likely, kept=kept)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from nnc.arguments import Count, checked, explained
+from nnc.arguments import Count, Size, checked, explained
 from nnc.core.values.spec import Blocked, TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.nn.steps.frozen_steps import Freezing, FrozenGraph
@@ -74,9 +74,9 @@ class FrozenGeneration:
         """None: each token reads itself and what is kept of earlier ones."""
         return ""
 
-    def generation_caches(self, batch: int, length: int) -> GenerationCaches:
+    def generation_caches(self, batch: int, length: int, pages: int = 0) -> GenerationCaches:
         """As `Model.generation_caches`."""
-        return self._programs.caches(self._sizes.generation_key(batch, length))
+        return self._programs.caches(self._sizes.generation_key(batch, length, pages=pages))
 
     def give_back(self, caches: GenerationCaches) -> None:
         """As `Model.give_back`."""
@@ -84,7 +84,8 @@ class FrozenGeneration:
 
     def generation_step(self, caches: GenerationCaches, steps: int, *, each: bool = False) -> ModelStep:
         """As `Model.generation_step`, over these weights."""
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each)
+        pages = 0 if caches.pages is None else caches.pages.count
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=pages)
         return self._programs.over(key, self._weights, caches)
 
     def exclusively(self, work: Callable[[], R]) -> R:
@@ -96,9 +97,10 @@ class FrozenGeneration:
         return self.exclusively(work)
 
     @checked
-    def memory(self, batch: Count, length: Count | None = None) -> ModelMemory:
+    def memory(self, batch: Count, length: Count | None = None, prefix: Size = 0) -> ModelMemory:
         """The bytes of generation in `batch` rows with room for `length` tokens; see `Model.memory`."""
-        program = self._programs.plan(self._sizes.generation_key(batch, length or 0))
+        pages = self._sizes.pages(batch, length or 0, prefix)
+        program = self._programs.plan(self._sizes.generation_key(batch, length or 0, pages=pages))
         compiled = program.step.program
         caches = sum(cache.spec.nbytes for cache in program.caches.values())
         return ModelMemory(

@@ -59,12 +59,13 @@ class ModelSteps(ModelWeights):
         """The compiled forward step for `batch` examples; its result is the output."""
         return self._programs.step(StepKey(StepKind.PREDICT, batch, length))
 
-    def generation_caches(self, batch: int, length: int) -> GenerationCaches:
+    def generation_caches(self, batch: int, length: int, pages: int = 0) -> GenerationCaches:
         """Caches for `batch` rows of `length` tokens, both rounded up to powers of two, and empty.
 
         They are the caller's until `give_back`, if that comes; the next to ask has them then with their programs.
+        With `pages` rows share so many of `PAGE` columns each, of which they have none at first.
         """
-        return self._programs.caches(self._sizes.generation_key(batch, length))
+        return self._programs.caches(self._sizes.generation_key(batch, length, pages=pages))
 
     def give_back(self, caches: GenerationCaches) -> None:
         """Leave caches to the next generation: nobody may use them any more."""
@@ -77,25 +78,30 @@ class ModelSteps(ModelWeights):
         scores[batch, vocabulary] are asked for. With `each` there are exactly so many steps, and scores[batch, steps,
         vocabulary] behind each of them.
         """
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each)
+        pages = 0 if caches.pages is None else caches.pages.count
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=pages)
         return self._programs.over(key, self.tensors(), caches)
 
-    def memory(self, batch: int | range, kind: str = "train", length: int | range = 0) -> ModelMemory:
+    def memory(self, batch: int | range, kind: str = "train", length: int | range = 0, prefix: int = 0) -> ModelMemory:
         """The bytes of a step for `batch` examples, one of `KINDS`; nothing is allocated.
 
         Of ranges, such as `batch=range(1, 65), length=range(1, 513)`, it is the step that takes most; each size is
         planned (5 to 50 ms), 10,000 at most, and a `memory_limit` that one of them cannot meet is an error.
 
         Open axes are of size `length`, or as large as they get: the most that any length takes. Of generation it is
-        the most that any prompt takes, where rows have room for `length` tokens.
+        the most that any prompt takes, where rows have room for `length` tokens, and whole pages (`PAGE`) of the first
+        `prefix` of these in common.
         """
         if isinstance(batch, range) or isinstance(length, range):
             return max(
-                (self.memory(*each) for each in _sizes(batch, kind, length)), key=lambda memory: memory.step.arena
+                (self.memory(*each, prefix) for each in _sizes(batch, kind, length)),
+                key=lambda memory: memory.step.arena,
             )
         key = StepKey.parse("memory", kind, batch, length)
         if key.kind is StepKind.GENERATE:
-            key = self._sizes.generation_key(batch, length)
+            key = self._sizes.generation_key(batch, length, pages=self._sizes.pages(batch, length, prefix))
+        elif prefix:
+            raise UsageError("memory", got=f"a prefix of a {kind} step", need='kind="generate"')
         return self._memory_of(key.kind, self._programs.plan(key))
 
     def simulate(self, batch: int, wire: Wire, computing: float, length: int = 0) -> Simulation:

@@ -1,14 +1,87 @@
-"""What a generation keeps of earlier tokens, and the programs that are bound to it: handed on to the next one."""
+"""What a generation keeps of earlier tokens, and the programs that are bound to it: handed on to the next one.
+
+Rows whose texts begin alike may have pages of columns in common: each page is counted by who has it, and written by
+nobody while there are several.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nnc.classes import dataclass
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
+from nnc.errors import UsageError
 from nnc.nn.steps.keys import CacheType, StepKey
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.padding import MOST_STEPS
+from nnc.ops.sequence.cached_attention import PAGE
+
+Array = NDArray[np.generic]
+
+
+def pages_for(columns: int) -> int:
+    """So many pages hold these columns."""
+    return -(-columns // PAGE)
+
+
+def pages_of_rows(rows: int, room: int, prefix: int) -> int:
+    """Pages of `rows` texts of `room` tokens each that have the whole pages of their first `prefix` tokens in common.
+
+    Rounded up to four binary digits, so that few programs serve all lengths.
+
+    >>> pages_of_rows(8, 4096, 1024), pages_of_rows(8, 4096, 0)
+    (104, 128)
+    """
+    common = min(prefix, room) // PAGE
+    pages = common + rows * (pages_for(room) - common)
+    unit = 1 << max(pages.bit_length() - 4, 0)
+    return -(-pages // unit) * unit
+
+
+@dataclass(slots=True, eq=False)
+class Pages:
+    """Which of `count` pages each row has, in the order of its columns; `users` says how many rows have each.
+
+    Pages that nobody has are `free`, and hold zeros. Any row is that of one thread; `rows` are all of them, or one.
+    """
+
+    count: int
+    rows: list[list[int]]
+    users: list[int]
+    free: list[int]
+
+    @classmethod
+    def of(cls, count: int) -> Pages:
+        """All free."""
+        return cls(count, [], [0] * count, [*reversed(range(count))])
+
+    def row(self, number: int) -> Pages:
+        """One row of them."""
+        return Pages(self.count, [self.rows[number]], self.users, self.free)
+
+    def starts(self, rows: int, parts: int) -> NDArray[np.int32]:
+        """Where each page of each row starts; of those that a row has not, nothing is read that counts."""
+        starts = np.zeros((rows, parts), np.int32)
+        for number, pages in enumerate(self.rows):
+            starts[number] = PAGE * pages[0] if pages else 0
+            starts[number, : len(pages)] = np.multiply(pages[:parts], PAGE)
+        return starts
+
+    def places(self, positions: Array, writing: Collection[int]) -> NDArray[np.int32]:
+        """Where positions[rows, steps] are written: behind all pages where no page of this row alone holds them."""
+        places = np.full(positions.shape, self.count * PAGE, np.int32)
+        for number in writing:
+            pages = self.rows[number]
+            own = np.array([PAGE * page if self.users[page] == 1 else -1 for page in pages] or [-1], np.int64)
+            part, within = np.divmod(positions[number].astype(np.int64), PAGE)
+            start = np.where(part < len(pages), own[np.minimum(part, len(own) - 1)], -1)
+            places[number] = np.where(start < 0, places[number], start + within)
+        return places.reshape(-1)
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +90,7 @@ class GenerationCaches:
 
     Keys and values are `held` in this type; `reach` is behind the last place that was written, and `newest` behind the
     last one of the text at hand. A tensor of fewer columns has the latest tokens alone, of which no more than
-    `MOST_STEPS` may be forgotten.
+    `MOST_STEPS` may be forgotten. With `pages` a tensor has the columns of all of them, and one behind these.
     """
 
     batch: int
@@ -27,6 +100,7 @@ class GenerationCaches:
     bound: dict[StepKey, tuple[PlannedStep, ModelStep]] = field(default_factory=dict)
     reach: int = 0
     newest: int = 0
+    pages: Pages | None = None
 
     def writes(self, stop: int) -> None:
         """Note, before that is done, that places up to here are written."""
@@ -34,14 +108,150 @@ class GenerationCaches:
 
     def hold(self, count: int) -> bool:
         """Whether a text may go on behind its first `count` tokens: all that is seen from there is here."""
+        if self.pages is not None:
+            return True
         least = min((tensor.shape[1] for tensor in self.tensors.values()), default=self.capacity)
         return least == self.capacity or self.newest <= least or self.newest - count <= MOST_STEPS
 
     def clear(self) -> None:
         """Zeros again: nothing of one text reaches another, not even what is no number."""
-        for tensor in self.tensors.values():
-            if tensor.spec.device.is_host:
-                tensor.numpy()[:, : self.reach] = 0
-            else:
-                tensor.clear()
+        if self.pages is not None:
+            for row in range(len(self.pages.rows)):
+                self._cut(row, 0)
+        else:
+            for tensor in self.tensors.values():
+                if tensor.spec.device.is_host:
+                    tensor.numpy()[:, : self.reach] = 0
+                else:
+                    tensor.clear()
         self.reach = self.newest = 0
+
+    # ---- pages
+
+    def row(self, number: int) -> GenerationCaches:
+        """One row of those that have pages; steps of one row are those of any, whose pages are inputs."""
+        assert self.pages is not None
+        return GenerationCaches(1, self.capacity, self.held, self.tensors, self.bound, pages=self.pages.row(number))
+
+    def addresses(self, positions: Array, writing: Collection[int] | None = None) -> tuple[Array, ...]:
+        """What a step needs to know of pages: where it writes these, of all rows or of some, and where each starts."""
+        if self.pages is None:
+            return ()
+        rows = range(len(self.pages.rows)) if writing is None else writing
+        starts = self.pages.starts(len(positions), pages_for(self.capacity))
+        return self.pages.places(positions, rows), starts
+
+    def reserve(self, count: int, row: int = 0, begin: int = 0) -> bool:
+        """Pages for so many tokens of a row, those from the token `begin` on its own; False where too few are free."""
+        pages = self.pages
+        if pages is None:
+            return True
+        own = pages.rows[row]
+        foreign = [place for place in range(begin // PAGE, len(own)) if pages.users[own[place]] > 1]
+        fresh = max(pages_for(count) - len(own), 0)
+        if fresh + len(foreign) > len(pages.free):
+            return False
+        for place in foreign:
+            page = self._taken()
+            if place == begin // PAGE and begin % PAGE:
+                self._copy(own[place], page, begin % PAGE)
+            self._released(own[place])
+            own[place] = page
+        own.extend(self._taken() for _ in range(fresh))
+        return True
+
+    def share(self, source: GenerationCaches, count: int, row: int = 0, other: int = 0) -> int:
+        """Begin with the first `count` tokens of another row: its whole pages, and a copy of what is in the next one.
+
+        How many there are then: fewer where no page is free for the copy.
+        """
+        assert self.pages is not None
+        assert source.pages is not None
+        theirs, whole = source.pages.rows[other], count // PAGE
+        common = theirs[:whole]
+        for page in common:
+            self.pages.users[page] += 1
+        own = self.pages.rows[row]
+        kept = own[whole:]
+        for page in own[:whole]:
+            self._released(page)
+        own[:] = [*common, *kept]
+        if not count % PAGE or not self.reserve(count, row, whole * PAGE):
+            return whole * PAGE
+        self._copy(theirs[whole], own[whole], count % PAGE)
+        return count
+
+    def reorder(self, order: Array) -> None:
+        """Let each row be the one that `order` names for it."""
+        if self.pages is None:
+            for cache in self.tensors.values():
+                cache.copy_from(cache.to(CPU).numpy()[order])
+            return
+        pairs = [
+            pair
+            for row, source in enumerate(order[: len(self.pages.rows)])
+            for pair in zip(self.pages.rows[row], self.pages.rows[source], strict=True)
+        ]
+        pages, sources = np.array([pair for pair in pairs if pair[0] != pair[1]] or np.zeros((0, 2), np.int64)).T
+        for values in self._arrays():
+            whole = values[0, :-1].reshape(self.pages.count, PAGE, *values.shape[2:])
+            whole[pages] = whole[sources]
+
+    def columns(self, name: str, count: int) -> Array:
+        """What is held of the first `count` tokens of the first row: [1, count, …]."""
+        values = self.tensors[name].to(CPU).numpy()
+        return values[:1, :count] if self.pages is None else values[:, self._places(count)]
+
+    def put(self, name: str, columns: Array) -> None:
+        """Let the first tokens of the first row be these [1, count, …]."""
+        cache = self.tensors[name]
+        values = cache.to(CPU)
+        if self.pages is None:
+            values.numpy()[:1, : columns.shape[1]] = columns
+        else:
+            values.numpy()[:, self._places(columns.shape[1])] = columns
+        if values is not cache:
+            cache.copy_from(values)
+
+    def _places(self, count: int) -> NDArray[np.int64]:
+        assert self.pages is not None
+        starts = np.array(self.pages.rows[0], np.int64) * PAGE
+        return (starts[:, None] + np.arange(PAGE)).reshape(-1)[:count]
+
+    def _cut(self, row: int, count: int) -> None:
+        """Leave the pages behind the first `count`."""
+        assert self.pages is not None
+        own = self.pages.rows[row]
+        for page in own[count:]:
+            self._released(page)
+        del own[count:]
+
+    def _taken(self) -> int:
+        assert self.pages is not None
+        page = self.pages.free.pop()
+        self.pages.users[page] = 1
+        return page
+
+    def _released(self, page: int) -> None:
+        """One row less has a page; zeros where it was the last one."""
+        assert self.pages is not None
+        self.pages.users[page] -= 1
+        if not self.pages.users[page]:
+            for values in self._arrays():
+                values[0, page * PAGE : (page + 1) * PAGE] = 0
+            self.pages.free.append(page)
+
+    def _copy(self, source: int, page: int, count: int) -> None:
+        for values in self._arrays():
+            values[0, page * PAGE : page * PAGE + count] = values[0, source * PAGE : source * PAGE + count]
+
+    def _arrays(self) -> Iterator[Array]:
+        return (tensor.numpy() for tensor in self.tensors.values())
+
+
+def check_pages(caches: GenerationCaches, count: int, begin: int, row: int = 0) -> None:
+    """Pages for so many tokens of a row, those from `begin` on its own; UsageError where too few are free."""
+    if not caches.reserve(count, row, begin):
+        assert caches.pages is not None
+        got = f"{len(caches.pages.free)} free pages of {PAGE} tokens for a text of {count}"
+        raise UsageError("generate", got=got, need="a page for each", fix="end other texts, or a smaller prefix")

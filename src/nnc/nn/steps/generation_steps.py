@@ -11,7 +11,7 @@ from nnc.errors import UsageError
 from nnc.nn.layers.attention import masked_attention, seen_columns
 from nnc.nn.layers.layer import AttentionForm, ParameterSpec, Scope, StepCache
 from nnc.nn.steps.frozen_steps import Freezing, FrozenGraph, without_weights
-from nnc.nn.steps.kept_heads import KeptHeads
+from nnc.nn.steps.kept_heads import KeptHeads, PageInputs
 from nnc.nn.steps.keys import StepKey
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import CACHE, Ends, ModelStep, PlannedStep
@@ -50,15 +50,19 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
     """Scores of what follows the last of `length` new tokens in each row, whose caches hold `capacity` tokens.
 
     Inputs are tokens[batch, length], their positions, and ends[batch], which of them is the last one. With `outputs`
-    the scores are those behind each token.
+    the scores are those behind each token. Where rows have pages there are two more: `PageInputs`.
     """
     batch, steps = key.batch, key.length
     carry: dict[Symbol, Symbol] = {}
     tokens, positions = _tokens(step, batch, steps)
     ends = step.input(TensorSpec((batch,), I32), "ends")
 
+    pages = PageInputs.of(step, key)
+
     def extend(path: str, value: Symbol) -> Symbol:
         name = f"{CACHE}{path}"
+        if pages is not None:
+            raise UsageError("prefix", got=f"{path}, kept as a whole", need="keys and values of attention alone")
         rows = reshape(value, (batch, steps, -1))
         if name in step.given:
             raise UsageError("generate", got=f"{path} kept twice", need="a causal layer applied once")
@@ -73,11 +77,12 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
             return value
         return gather(value, broadcast_to(reshape(ends, (batch, 1, 1)), (batch, 1, value.shape[2])), 1)
 
-    kept = KeptHeads(step, key, positions, carry)
+    kept = KeptHeads(step, key, positions, carry, pages)
     (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted, kept.attend))
     if not key.outputs:
         scores = reshape(wanted(scores), (batch, scores.shape[2]))
-    return ((tokens, positions, ends), (), (scores,)), carry
+    inputs = (tokens, positions, ends) if pages is None else (tokens, positions, ends, pages.places, pages.starts)
+    return (inputs, (), (scores,)), carry
 
 
 def trace_generation(options: ModelOptions, specs: Mapping[str, ParameterSpec], steps: int) -> Built:

@@ -58,7 +58,8 @@ class StepKey:
 
     With `outputs` it gives the model's outputs behind loss and score. With `padded` some of its places only fill up the
     size, and are left out of loss and score. `quantization` is that of a frozen step, `capacity` how many tokens a
-    row of a generation has room for, and `cache` what their keys and values are held in.
+    row of a generation has room for, `cache` what their keys and values are held in, and `pages` how many there are of
+    them for all rows (0: each row has its own columns).
     """
 
     kind: StepKind
@@ -69,6 +70,7 @@ class StepKey:
     quantization: QuantizationMode | None = None
     capacity: int = 0
     cache: CacheType = "f32"
+    pages: int = 0
 
     @classmethod
     def parse(cls, subject: str, text: str, batch: int, length: int) -> StepKey:

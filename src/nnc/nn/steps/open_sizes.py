@@ -17,12 +17,14 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
 from nnc.nn.data.data_set import Columns
 from nnc.nn.steps.example_rules import ExampleRules
+from nnc.nn.steps.generation_caches import pages_of_rows
 from nnc.nn.steps.generation_steps import trace_generation
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import Values, each_of
 from nnc.nn.steps.padding import LARGE, MOST_STEPS, SMALL, Built, obstacle, padded_size
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import trace
+from nnc.ops.sequence.cached_attention import PAGE
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes, Templates
 from nnc.symbolic.sharing.templates import GraphRenewal
 
@@ -112,10 +114,12 @@ class OpenSizes:
                     self._uncached = str(error)
             return self._uncached
 
-    def generation_key(self, batch: int, length: int = 0, steps: int = 0, *, each: bool = False) -> StepKey:
+    def generation_key(
+        self, batch: int, length: int = 0, steps: int = 0, *, each: bool = False, pages: int = 0
+    ) -> StepKey:
         """The program that reads `steps` tokens in each row, which has room for `length`; as many as any step without.
 
-        One that scores `each` of them reads exactly so many.
+        One that scores `each` of them reads exactly so many. With `pages` all rows share so many.
         """
         if self.cache_obstacle():
             got = f"a model that keeps nothing of earlier tokens: {self.cache_obstacle()}"
@@ -126,7 +130,11 @@ class OpenSizes:
         if not each:
             steps = padded_size(steps, capacity) if steps > 1 else steps or min(capacity, MOST_STEPS)
         held = self._builder().options.cache_type
-        return StepKey(StepKind.GENERATE, rows, steps, outputs=each, capacity=capacity, cache=held)
+        return StepKey(StepKind.GENERATE, rows, steps, outputs=each, capacity=capacity, cache=held, pages=pages)
+
+    def pages(self, batch: int, length: int, prefix: int) -> int:
+        """Pages of so many rows of so many tokens with this prefix; 0 where each has columns of its own."""
+        return pages_of_rows(batch, length or self._inputs[0].shape[0], prefix) if batch > 1 and prefix >= PAGE else 0
 
     def _traced(self, axis: int, size: int) -> Built:
         builder, (batch, length) = self._builder(), (2, size) if axis else (size, min(self.most, SMALL))

@@ -11,7 +11,7 @@ from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import BF16, F32
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError
-from nnc.nn.steps.generation_caches import GenerationCaches
+from nnc.nn.steps.generation_caches import GenerationCaches, Pages
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.open_sizes import OpenSizes
@@ -100,6 +100,8 @@ class ModelPrograms:
     def caches(self, key: StepKey) -> GenerationCaches:
         """Caches for the rows and tokens of this key: those that were given back last, where they fit, or new ones."""
         size = (key.batch, key.capacity, key.cache)
+        if key.pages:
+            return GenerationCaches(*size, pages=Pages.of(key.pages))
         try:
             spare = self._spare.pop()
         except IndexError:
@@ -111,7 +113,8 @@ class ModelPrograms:
 
     def give_back(self, caches: GenerationCaches) -> None:
         """Nobody uses these any more. Takes no lock: a collection of garbage may call this within anything."""
-        self._spare.append(caches)
+        if caches.pages is None:
+            self._spare.append(caches)
 
     def _bind(self, program: PlannedStep, kind: StepKind) -> ModelStep:
         with self.making:
