@@ -172,3 +172,13 @@ def test_an_onnx_file_and_a_model_in_one_arena(tmp_path: object) -> None:
     assert len(shared.memory().members) >= 2
     with pytest.raises(MemoryLimitError):
         nnc.onnx.load(f"{tmp_path}/net.onnx", arena=nnc.arena(limit=64)).run({"x": X})
+
+
+def test_memory_for_a_program_has_its_size_whatever_others_fit_meanwhile() -> None:
+    shared, owner = nnc.arena(), model(32)
+    shared.reserve({"cpu": 4096})
+    # As a thread does that plans a program between the reservation and the layout of another one.
+    shared.fit(owner, ())
+    storages = shared.allocate({"cpu": 4096})
+    assert storages["cpu"].nbytes == shared.nbytes == 4096
+    assert shared.allocate({"cpu": 64}) is storages

@@ -459,8 +459,7 @@ class Compiled(Uncopied):
     @RareCollections()
     def _lay_out(self) -> ConcreteGraph:
         """The concrete graph over the arena as it is; nothing is kept of one that is not finished."""
-        self._arena.reserve(self.statement.arenas)
-        storages = self._arena.allocate()
+        storages = self._arena.allocate(self.statement.arenas)
         if self._concrete is None or self._storages is not storages:
             tensors: dict[TensorKey, Tensor] = {}
             concrete = self._build(storages, tensors)

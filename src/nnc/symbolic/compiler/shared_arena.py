@@ -218,18 +218,25 @@ class Arena:
             raise MemoryLimitError("arena", got=got, need=need, fix="compile it with memory_limit=arena.limit")
         self.sizes = sizes
 
-    def allocate(self) -> Mapping[str, Storage]:
-        """The memory; in debug mode with guards in front of `base` and behind the arena, all of it not-a-number."""
-        if self.storages is None or self._needed() != {kind: given.nbytes for kind, given in self.storages.items()}:
-            self.storages = None
-            for program in tuple(self.programs):
-                program.forget_layout()
-            self.programs.clear()
+    def allocate(self, sizes: Mapping[str, int]) -> Mapping[str, Storage]:
+        """The memory, of at least these bytes, whatever another thread says meanwhile that it needs.
+
+        In debug mode with guards in front of `base` and behind the arena, all of it not-a-number.
+        """
+        with self.lock:
+            self._resize([self.sizes, sizes])
+            needed = self._needed()
+            if self.storages is not None and needed == {kind: each.nbytes for kind, each in self.storages.items()}:
+                return self.storages
             self.base = GUARD if SETTINGS.debug else 0
-            sizes = self._needed().items()
-            self.storages = {kind: allocate_on(device_of(kind), nbytes, "arena") for kind, nbytes in sizes}
-            if SETTINGS.debug:
-                self.storages[HOST].bytes.fill(POISON)
+            needed = self._needed()
+        self.storages = None
+        for program in tuple(self.programs):
+            program.forget_layout()
+        self.programs.clear()
+        self.storages = {kind: allocate_on(device_of(kind), nbytes, "arena") for kind, nbytes in needed.items()}
+        if SETTINGS.debug:
+            self.storages[HOST].bytes.fill(POISON)
         return self.storages
 
     def _needed(self) -> dict[str, int]:

@@ -300,8 +300,7 @@ class RestoredProgram(Uncopied):
 
     def laid_out(self) -> ConcreteGraph:
         """The program over the arena as it is, as the one node of a graph: runs take turns, and can be cancelled."""
-        self.arena.reserve(self.statement.arenas)
-        storages = self.arena.allocate()
+        storages = self.arena.allocate(self.statement.arenas)
         if self._concrete is None or self._storages is not storages:
             host, base = storages[HOST], self.arena.base
             spans = [(host.address + base, self.statement.arena)]
