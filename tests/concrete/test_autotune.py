@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,6 +25,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Blocked, spec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError, MemoryLimitError, UsageError
+from nnc.symbolic.sharing.program_disk import _tuned
 
 
 class Watch:
@@ -311,6 +314,20 @@ def test_a_corrupted_file_is_ignored_once_and_rebuilt(tmp_path: Path, content: s
     again = Bench()
     again.winner(again.options(tmp_path))
     assert again.measured == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pipes with names")
+def test_a_pipe_and_a_device_are_no_files_of_ours(tmp_path: Path) -> None:
+    """A run waited for ever for who would write into the pipe."""
+    os.mkfifo(tmp_path / FILE_NAME)
+    bench = Bench()
+    with pytest.warns(RuntimeWarning, match="a pipe; need a readable file"):
+        assert bench.winner(bench.options(tmp_path)) == "sly"
+    assert _tuned(tmp_path) == ""
+    (tmp_path / FILE_NAME).unlink()
+    (tmp_path / FILE_NAME).symlink_to("/dev/zero")
+    with pytest.warns(RuntimeWarning, match="a device; need a readable file"):
+        assert TuneCache(tmp_path).get("a") is None
 
 
 def test_a_file_of_another_version_is_replaced_quietly(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import threading
 import warnings
@@ -14,16 +15,19 @@ from pathlib import Path
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
+from nnc.core.precautions.reading import read_file
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.dispatch import DISPATCHER, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.tensor import Tensor
-from nnc.errors import UsageError
+from nnc.errors import FormatError, MemoryLimitError, UsageError
 
 FORMAT_VERSION = 2
 FILE_NAME = "autotune.json"
+# A winner takes some 200 bytes: what is larger is no file of ours.
+MOST_BYTES = 64 << 20
 PACKAGES = ("nnc", "numpy")
 
 
@@ -84,13 +88,11 @@ class TuneCache:
             self._warn(str(error))
 
     def _read(self) -> dict[str, MeasuredChoice]:
-        if self.path is None:
+        if self.path is None or not os.path.lexists(self.path):
             return {}
         try:
-            return _entries(json.loads(self.path.read_bytes()))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
+            return _entries(json.loads(read_file(self.path, most_bytes=MOST_BYTES)))
+        except (FormatError, MemoryLimitError, ValueError, RecursionError) as error:
             self._warn(f"{type(error).__name__}: {error}")
             return {}
 

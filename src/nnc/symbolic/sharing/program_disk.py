@@ -22,6 +22,7 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.precautions.reading import read_file
 from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.running.stored_steps import STEP_STORES
@@ -30,6 +31,7 @@ from nnc.core.values.dtype import U8
 from nnc.core.values.recorder import PROFILER
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError, MemoryLimitError
 
 PACKAGE_FOLDER = Path(__file__).parents[2]
 # What makes a program, beside what kernels are made by: those sources are part of the backend's key.
@@ -140,6 +142,6 @@ class ProgramDisk:
 def _tuned(folder: Path) -> str:
     """sha256 of the measured choices of kernels, which plans follow."""
     try:
-        return hashlib.sha256((folder / TUNED).read_bytes()).hexdigest()
-    except OSError:
+        return hashlib.sha256(read_file(folder / TUNED)).hexdigest()
+    except (FormatError, MemoryLimitError):
         return ""
