@@ -229,6 +229,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=60, help="runs that are stopped (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: %(default)s)")
     options = parser.parse_args()
+    # A shell's background ignores SIGINT, and so would what is started from here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = calm(options.command)
     counts, failures = Counter[str](), list[str]()
     seeds = range(options.first, options.first + options.count)
