@@ -244,6 +244,7 @@ INTERNAL = {
         (
             "nnc.keras.named.named",
             "nnc.keras.named.snake_case",
+            "nnc.keras.initializers.drawn",
             "nnc.keras.initializers.fans",
             "nnc.keras.metric_states.beside",
             "nnc.keras.loss_functions.reduced",

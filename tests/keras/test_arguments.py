@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,9 @@ def test_weights_begin_as_real_numbers() -> None:
 
     with pytest.raises(ArgumentError, match="Turned: got values of complex128; need real numbers"):
         Turned()((2,))
+
+
+def test_lengths_beyond_every_float_are_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert keras.utils.normalize([1e308, 1e300]).tolist() == [0.0, 0.0]

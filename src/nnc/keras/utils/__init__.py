@@ -61,8 +61,8 @@ def normalize(x: ArrayLike, axis: int = -1, order: Positive = 2) -> NDArray[Any]
     values = np.atleast_1d(real(x)).astype(np.float64)
     if not -values.ndim <= axis < values.ndim:
         raise IndexRangeError("normalize", got=f"axis={axis}", need=f"one of {values.ndim} axes")
-    lengths = np.linalg.norm(values, order, axis, keepdims=True)
     with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(values, order, axis, keepdims=True)
         return np.asarray(values / np.where(lengths == 0, 1.0, lengths), np.float32)
 
 
