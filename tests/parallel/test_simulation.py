@@ -13,7 +13,10 @@ from nnc.concrete import CountBelow
 from nnc.core.values.spec import spec
 from nnc.errors import ArgumentError, UsageError
 from nnc.ops.composed.custom import KERNEL
+from nnc.ops.operand import apply
 from nnc.parallel import Mesh, RankGroup, Wire, simulate
+from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE, RankBlockAttrs
+from nnc.parallel.collectives import GroupAttrs
 from nnc.parallel.communicator import Communicator
 from nnc.parallel.tensor_shards import shard_sums, unshard
 from nnc.symbolic import Symbol, SymbolicGraph, while_loop
@@ -63,6 +66,8 @@ OPERATIONS: dict[str, Callable[[Symbol], object]] = {
     "broadcast": lambda x: parallel.broadcast(x, 0, GROUP),
     "shift": lambda x: parallel.shift(x, 1, GROUP),
     "unshard": lambda x: unshard([x], [spec((x.spec.elements * SIZE,))], GROUP),
+    "leave": lambda x: apply(LEAVE, GroupAttrs(GROUP), x),
+    "join_blocks": lambda x: apply(JOIN_BLOCKS, RankBlockAttrs(GROUP, 0, x.spec.elements * SIZE), x),
     "shard_sum": lambda x: shard_sums([x], GROUP),
 }
 
@@ -77,7 +82,7 @@ def test_trades_are_those_that_a_rank_sends(name: str, elements: int, monkeypatc
     wire = CountingWire()
     monkeypatch.setattr("nnc.parallel.communicator.mpi", lambda: SimpleNamespace(TAG_UB=0))
     ranks = Communicator(wire)
-    for module in ("collectives", "tensor_shards"):
+    for module in ("block_operators", "collectives", "tensor_shards"):
         monkeypatch.setattr(f"nnc.parallel.{module}.joined", lambda group: ranks)
     outputs = [np.zeros(graph.tensors[made].spec.shape, np.float32) for made in record.outputs]
     KERNEL[record.command.op](record.command.attrs, [np.zeros(elements, np.float32)], outputs)

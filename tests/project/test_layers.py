@@ -33,7 +33,7 @@ DOORS = {
     "symbolic": {
         "compiler", "compiler.compiled", "compiler.place.memory", "compiler.shared_arena", "compiler.stored_programs",
         "control", "forward", "gradient", "ir", "kept.*", "records", "minimization", "passes",
-        "quantization_report",
+        "quantization_report", "rewrite",
         "scopes", "sharing.*", "stages", "text.tables",
     },
     "dynamic": {
@@ -41,7 +41,10 @@ DOORS = {
     },
     "onnx": set[str](),
     "language": {"gguf"},
-    "parallel": {"buckets", "launching", "ordering", "places", "tensor_shards"},
+    "parallel": {
+        "block_operators", "buckets", "launching", "ordering", "places", "splitting", "splitting_rules",
+        "tensor_shards",
+    },
 }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from nnc.nn.layers.layer import *
     from nnc.nn.layers.lora import *
     from nnc.nn.layers.normalization import *
+    from nnc.nn.layers.parallel_layers import *
     from nnc.nn.layers.pooling import *
     from nnc.nn.layers.random import *
     from nnc.nn.layers.recomputed import *
@@ -130,6 +131,7 @@ _HOMES = homes({
     "nnc.nn.layers.layer": "Input Layer LayerValue MultiLayer ParameterSpec Scope UpTo",
     "nnc.nn.layers.lora": "LoRA",
     "nnc.nn.layers.normalization": "GroupNorm InstanceNorm LayerNorm RMSNorm",
+    "nnc.nn.layers.parallel_layers": "ColumnParallel Replicated RowParallel",
     "nnc.nn.layers.pooling": "AveragePool AveragePool1D AveragePool3D GlobalAveragePool MaxPool MaxPool1D MaxPool3D",
     "nnc.nn.layers.random": "ChannelDropout Dropout GaussianNoise",
     "nnc.nn.layers.recomputed": "Recomputed",

@@ -5,6 +5,7 @@
     ranks = nnc.parallel.world()                      rank, size; allreduce … of arrays
     y = nnc.parallel.allreduce(x)                     the same as operators, with gradients, in graphs and eagerly
     nn.Model(layer, shape, mesh=Mesh(data=4))         each rank trains on its part of every batch
+    nn.Model(layer, shape, mesh=Mesh(tensor=2))       each rank has a block of the weights of products
     model.simulate(16, Wire(2e-6, 1e-10), 0.1)        seconds of a step on so many ranks, without a launch
 
 A process that nobody launched is a world of one rank, where all of it runs as copies.

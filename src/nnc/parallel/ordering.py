@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from nnc.parallel.block_operators import ENTER, OWN_BLOCK, OWN_ROWS
 from nnc.parallel.collectives import REGISTRY
 from nnc.parallel.tensor_shards import OWN_SHARD, UNSHARD
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
+# Operators that wait for nobody.
+ALONE = (ENTER, OWN_BLOCK, OWN_ROWS, OWN_SHARD)
+
 
 def order_collectives(graph: SymbolicGraph) -> None:
     """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so."""
     operators = {key: graph.execs[key].command.op for key in graph.execs.toposort()}
-    together = [key for key, op in operators.items() if op.registry is REGISTRY and op is not OWN_SHARD]
+    together = [key for key, op in operators.items() if op.registry is REGISTRY and op not in ALONE]
     for earlier, later in pairwise(together):
         graph.connect(earlier, later)
 

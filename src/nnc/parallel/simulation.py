@@ -32,6 +32,7 @@ from nnc.errors import ArgumentError, UsageError
 from nnc.graph import Op
 from nnc.ops.rules import Specs
 from nnc.ops.work import present
+from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE
 from nnc.parallel.collectives import (
     ALL_GATHER,
     ALL_TO_ALL,
@@ -44,7 +45,8 @@ from nnc.parallel.collectives import (
     SMALL_BYTES,
 )
 from nnc.parallel.communicator import PART_BYTES, WHOLE_BYTES, Communicator, world
-from nnc.parallel.tensor_shards import OWN_SHARD, SHARD_SUM, UNSHARD, shard_size
+from nnc.parallel.ordering import ALONE
+from nnc.parallel.tensor_shards import SHARD_SUM, UNSHARD, shard_size
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.ir import bodies_of
 
@@ -170,7 +172,7 @@ def _together(graph: SymbolicGraph) -> Iterator[Together]:
     """What ranks do together, with the specs that are given and made."""
     for key in graph.execs.toposort():
         record = graph.execs[key]
-        if record.command.op.registry is REGISTRY and record.command.op is not OWN_SHARD:
+        if record.command.op.registry is REGISTRY and record.command.op not in ALONE:
             inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
             yield record.command, tuple(map(present, inputs)), tuple(map(present, outputs))
         for name, body in bodies_of(record.command):
@@ -256,5 +258,7 @@ _TRADES: dict[Op[Any], Callable[[Specs, Specs, int], Iterable[Trade]]] = {
     SHIFT: lambda inputs, _, size: [Trade(1, inputs[0].nbytes)],
     UNSHARD: _unshard,
     SHARD_SUM: _shard_sum,
+    LEAVE: lambda inputs, _, size: _sum_trades(inputs[0].nbytes, size),
+    JOIN_BLOCKS: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
 }
 _OF_ANY_NUMBER = (ALLREDUCE, BROADCAST, REDUCE, SHIFT)

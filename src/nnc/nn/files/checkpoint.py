@@ -89,7 +89,7 @@ def save_checkpoint(
     With `keep`, so many are kept: `model.safetensors`, the one before as `model.1.safetensors`, and so on. `notes` are
     what the caller wants to know when it reads the file, as JSON: names of classes, statistics of the data.
 
-    Of several ranks the first writes. A model with a `zero_stage` is saved by all of them together, each what it has
+    Of several ranks the first writes. A model in shards or blocks is saved by all of them together, each what it has
     (`nnc.nn.files.sharded_checkpoint`); where one fails, all raise, and the old checkpoint stays.
     """
     held = _held(model, trained_only)
@@ -105,11 +105,10 @@ def save_checkpoint(
 
 def _write(path: Path, model: Model, facts: Facts, held: Mapping[str, Held], keep: int) -> None:
     """In parts where ranks have shards; what all have the same is the first one's to write."""
-    group = model.options.ranks
-    ranks = None if group is None else joined(group)
-    if ranks is not None and any(each.is_shard for each in held.values()):
-        save_parts(path, ranks, facts, held, sealed, keep=keep)
-    elif ranks is None or ranks.rank == 0:
+    mesh, group = model.mesh, model.options.all_ranks
+    if mesh is not None and any(each.is_part for each in held.values()):
+        save_parts(path, mesh, facts, held, sealed, keep=keep)
+    elif group is None or joined(group).rank == 0:
         tensors = {name: each.plain() for name, each in held.items()}
         save_tensors(path, tensors, {"nnc": sealed(facts, tensors)}, keep=keep)
 
@@ -131,12 +130,14 @@ def load_checkpoint(
 
     With `trained_only` the file was saved so, and what is frozen stays.
 
-    A file of shards may come of another number of ranks, or of none; ranks with a `zero_stage` load it together.
+    A file of shards may come of another number of ranks, or of none; ranks with a `zero_stage`, or that share
+    products, load it together.
 
     With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
     only the rate differs; else the optimizer begins anew.
     """
-    group = model.options.ranks if model.zero_stage else None
+    options = model.options
+    group = options.all_ranks if options.zero_stage or options.tensor_ranks else None
     work = partial(_load, Path(path), model, another_optimizer, trained_only)
     return work() if group is None else all_or_none(joined(group), "load_checkpoint", work)
 
@@ -154,13 +155,13 @@ def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool)
             raise _foreign(path, f"no tensor {name}")
         if (each.whole.shape, each.whole.dtype) != (stored[name].spec.shape, stored[name].spec.dtype):
             raise _foreign(path, f"{name} of {stored[name].spec}, not {each.whole}")
-        stored[name].flat(*each.span)  # a part that is missing or damaged is told before anything is written
+        each.values(stored[name])  # a part that is missing or damaged is told before anything is written
     _check_whole(path, file)
 
     def load() -> None:
         with Shield():
             for name, each in wanted.items():
-                each.take(stored[name])
+                each.tensor.copy_from(each.values(stored[name]))
             for tensor in forgotten:
                 tensor.clear()
             model.updates, model.since, model.draws = position.updates, position.since, position.draws

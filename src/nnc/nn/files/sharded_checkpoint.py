@@ -1,7 +1,7 @@
 """Checkpoints of models in shards: each rank writes what it has, and any number of ranks, or one, reads it.
 
     model.safetensors            what all ranks have the same, position and facts, and the names of the parts
-    model.parts/<hash>.<rank>-of-<ranks>.safetensors      shards, flat
+    model.parts/<hash>.<rank>-of-<ranks>.safetensors      blocks of what is split, and shards of those, flat
 
 Parts are named by what is in them and never written over. The first file takes the place of the old one when all parts
 are on disk, so that at every moment there is a whole checkpoint; parts that none names any more are removed then.
@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,16 @@ from nnc.core.values.serialize import TensorFile, checksum, load_tensors, read_m
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
+from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.model.model import Model
 from nnc.nn.steps.training_steps import optimizers_of
-from nnc.parallel import Communicator, all_or_none, joined
+from nnc.parallel import Mesh, RankGroup, all_or_none, joined
+from nnc.parallel.block_operators import BlockPlace, block_of
 from nnc.parallel.tensor_shards import shard_size
 
 PARTS = "parts"
+# More than any checkpoint has.
+MOST_PARTS = 1 << 30
 # Names come from a file: they lead nowhere else.
 FOLDER = re.compile(rf"[^/\\\0]+\.{PARTS}")
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -43,34 +48,80 @@ Seal = Callable[[Facts, Mapping[str, Tensor]], str]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tensor as this process has it, of a `whole` one: all of it, or the shard of a rank of so many."""
+    """A tensor as this process has it, of a `whole` one: all of it, its block, or a flat shard of either.
+
+    `shard` and `block` are pairs of a rank and how many there are, the block along the axis of `place`.
+    """
 
     tensor: Tensor
     whole: TensorSpec
-    rank: int = 0
-    ranks: int = 0
+    shard: tuple[int, int] = (0, 1)
+    place: BlockPlace | None = None
+    block: tuple[int, int] = (0, 1)
 
     @property
-    def is_shard(self) -> bool:
+    def is_part(self) -> bool:
         """Whether others have the rest."""
-        return self.ranks > 1
+        return self.shard[1] > 1 or self.place is not None
+
+    def is_written(self, data: int, tensor: int) -> bool:
+        """Whether the rank at this place of the mesh writes it: of several that have the same the first."""
+        return (self.shard[1] > 1 or not data) and (self.place is not None or not tensor)
+
+    @property
+    def layout(self) -> StoredLayout:
+        """How it lies in parts."""
+        axis = None if self.place is None else self.place.axis
+        return StoredLayout(self.whole, self.shard[1], axis, self.block[1])
 
     def plain(self) -> Tensor:
         """The whole tensor, of a process that has all of it."""
         return self.tensor if self.tensor.shape == self.whole.shape else self.tensor.reshape(self.whole.shape)
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """Which elements of the whole tensor it has."""
-        size, most = self.tensor.spec.elements, self.whole.elements
-        return min(self.rank * size, most), min((self.rank + 1) * size, most)
+    def values(self, stored: StoredTensor) -> NDArray[Any]:
+        """What of a stored tensor is ours, with zeros behind the end."""
+        if self.place is None:
+            return self._shard(self.whole.elements, stored.flat)
+        whole = stored.flat(0, self.whole.elements).reshape(self.whole.shape)
+        flat = block_of(whole, self.place.axis, *self.block).reshape(-1)
+        return self._shard(flat.size, lambda begin, end: flat[begin:end])
 
-    def take(self, stored: StoredTensor) -> None:
-        """The values from a file."""
-        begin, end = self.span
-        values = np.zeros(self.tensor.spec.elements, self.whole.dtype.numpy)
-        values[: end - begin] = stored.flat(begin, end)
-        self.tensor.copy_from(values.reshape(self.tensor.shape))
+    def _shard(self, most: int, flat: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+        size = self.tensor.spec.elements
+        begin, end = (min((self.shard[0] + further) * size, most) for further in (0, 1))
+        values = np.zeros(size, self.whole.dtype.numpy)
+        values[: end - begin] = flat(begin, end)
+        return values.reshape(self.tensor.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLayout:
+    """How a tensor lies in parts: in so many shards of each of so many blocks along an axis."""
+
+    whole: TensorSpec
+    shards: int
+    axis: int | None
+    blocks: int
+
+    @property
+    def block(self) -> TensorSpec:
+        """What shards are of."""
+        if self.axis is None:
+            return self.whole
+        return BlockPlace(RankGroup(self.blocks), self.axis).block(self.whole)
+
+    def written(self) -> list[object]:
+        """As JSON."""
+        return [self.whole.dtype.name, [*self.whole.shape], self.shards, self.axis, self.blocks]
+
+    @classmethod
+    def read(cls, row: Any) -> StoredLayout:  # noqa: ANN401  # JSON
+        """Of JSON; ValueError and the like for anything else."""
+        kind, shape, shards, axis, blocks = row
+        whole = TensorSpec(tuple(shape), dtype_of(kind))
+        if min(shards, blocks) < 1 or not (axis is None or 0 <= axis < whole.rank):
+            raise ValueError
+        return cls(whole, int(shards), axis, int(blocks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,27 +140,32 @@ class StoredTensor:
 def held_of(model: Model) -> dict[str, Held]:
     """Parameters, statistics and states of the optimizer, by path, as this process has them."""
     sharding, specs, group = model.options.sharding, model.specs, model.options.ranks
-    place = (0, 0) if group is None or not sharding.stage else (joined(group).rank, group.size)
+    shard = (0, 1) if group is None or not sharding.stage else (joined(group).rank, group.size)
 
-    def held(tensor: Tensor, whole: TensorSpec, *, in_shards: bool) -> Held:
-        return Held(tensor, whole, *(place if in_shards else ()))
+    def held(row: ParameterSpec, tensor: Tensor, whole: TensorSpec, *, in_shards: bool) -> Held:
+        own = shard if in_shards else (0, 1)
+        if row.place is None or not sharding.is_block(row) or whole.shape != row.spec.shape:
+            return Held(tensor, whole, own)
+        return Held(tensor, whole, own, row.place, (joined(row.place.group).rank, row.place.group.size))
 
     rows = {
-        path: held(tensor, specs[path].spec, in_shards=sharding.splits(specs[path]))
+        path: held(specs[path], tensor, specs[path].spec, in_shards=sharding.splits(specs[path]))
         for path, tensor in model.tensors().items()
     }
     for path, part in optimizers_of(model.optimizer, specs).items():
         for name, whole in part.state_specs(specs[path].spec).items():
-            rows[f"{path}.{name}"] = held(model.states[f"{path}.{name}"], whole, in_shards=sharding.stage > 0)
+            state = model.states[f"{path}.{name}"]
+            rows[f"{path}.{name}"] = held(specs[path], state, whole, in_shards=sharding.stage > 0)
     return rows
 
 
-def save_parts(
-    path: Path, ranks: Communicator, facts: Facts, held: Mapping[str, Held], seal: Seal, *, keep: int
-) -> None:
+def save_parts(path: Path, mesh: Mesh, facts: Facts, held: Mapping[str, Held], seal: Seal, *, keep: int) -> None:
     """Write our part, and once all ranks have, the file that names them; every rank calls it."""
-    own = {name: each.tensor for name, each in held.items() if each.is_shard}
-    same = {name: each.plain() for name, each in held.items() if not each.is_shard}
+    ranks = joined(RankGroup(mesh.size))
+    data, tensor, _ = mesh.place(ranks.rank)
+    parted = {name: each for name, each in held.items() if each.is_part}
+    own = {name: each.tensor for name, each in parted.items() if each.is_written(data, tensor)}
+    same = {name: each.plain() for name, each in held.items() if not each.is_part}
     folder = _folder(path)
 
     def write_part() -> str:
@@ -120,8 +176,9 @@ def save_parts(
 
     digest = all_or_none(ranks, "save_checkpoint", write_part)
     rows = ranks.all_gather(np.frombuffer(digest.encode(), np.uint8)[None])
-    wholes = {name: [each.whole.dtype.name, *each.whole.shape] for name, each in held.items() if each.is_shard}
-    parts = {"folder": folder.name, "digests": [row.tobytes().decode() for row in rows], "wholes": wholes}
+    wholes = {name: each.layout.written() for name, each in parted.items()}
+    digests = [row.tobytes().decode() for row in rows]
+    parts = {"folder": folder.name, "digests": digests, "columns": mesh.tensor, "wholes": wholes}
 
     def write_names() -> None:
         if ranks.rank == 0:
@@ -144,35 +201,56 @@ def stored_in(path: Path, file: TensorFile) -> dict[str, StoredTensor]:
             raise ValueError
         if not digests or not all(DIGEST.fullmatch(digest) for digest in digests):
             raise ValueError
-        wholes = {
-            str(name): TensorSpec(tuple(shape), dtype_of(kind)) for name, (kind, *shape) in parts["wholes"].items()
-        }
-    except (KeyError, TypeError, ValueError, UsageError):
+        columns = int(parts["columns"])
+        layouts = {str(name): StoredLayout.read(row) for name, row in parts["wholes"].items()}
+        if columns < 1 or any(_last_part(layout, columns) >= len(digests) for layout in layouts.values()):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise _damaged(path, "names of parts that cannot be read") from None
-    pieces = _Pieces(path, path.parent / folder, digests)
-    return stored | {name: StoredTensor(whole, pieces.of(name, whole)) for name, whole in wholes.items()}
+    pieces = _Pieces(path, path.parent / folder, digests, columns)
+    return stored | {name: StoredTensor(layout.whole, pieces.of(name, layout)) for name, layout in layouts.items()}
+
+
+def _last_part(layout: StoredLayout, columns: int) -> int:
+    """The number of the last part that has some of it."""
+    return (layout.shards - 1) * columns + layout.blocks - 1 if layout.blocks <= columns else MOST_PARTS
 
 
 class _Pieces:
-    """The parts of a checkpoint, each opened and checked when it is first read."""
+    """The parts of a checkpoint, each opened and checked when it is first read: that of shard s of block b is
+    s · `columns` + b.
+    """
 
-    def __init__(self, path: Path, folder: Path, digests: list[str]) -> None:
-        self._path, self._folder, self._digests = path, folder, digests
+    def __init__(self, path: Path, folder: Path, digests: list[str], columns: int) -> None:
+        self._path, self._folder, self._digests, self._columns = path, folder, digests, columns
         self._open: dict[int, Mapping[str, Tensor]] = {}
 
-    def of(self, name: str, whole: TensorSpec) -> Callable[[int, int], NDArray[Any]]:
-        size = shard_size(whole.elements, len(self._digests))
+    def of(self, name: str, layout: StoredLayout) -> Callable[[int, int], NDArray[Any]]:
+        """The elements of a tensor, of shards as far as they are asked for, of blocks all."""
+        if layout.axis is None:
+            return lambda begin, end: self._flat(name, layout, 0, begin, end)
+        axis, elements = layout.axis, layout.block.elements
 
         def flat(begin: int, end: int) -> NDArray[Any]:
-            pieces = [np.empty(0, whole.dtype.numpy)]
-            for rank in range(begin // size, -(-end // size)) if size else ():
-                first, last = max(begin - rank * size, 0), min(end - rank * size, size)
-                pieces.append(self._piece(rank, name, whole, size)[first:last])
-            return np.concatenate(pieces)
+            flats = [self._flat(name, layout, block, 0, elements) for block in range(layout.blocks)]
+            whole = np.concatenate([part.reshape(layout.block.shape) for part in flats], axis)
+            real = np.moveaxis(np.moveaxis(whole, axis, 0)[: layout.whole.shape[axis]], 0, axis)
+            return np.ascontiguousarray(real).reshape(-1)[begin:end]
 
         return flat
 
-    def _piece(self, rank: int, name: str, whole: TensorSpec, size: int) -> NDArray[Any]:
+    def _flat(self, name: str, layout: StoredLayout, block: int, begin: int, end: int) -> NDArray[Any]:
+        spec = layout.block
+        size = shard_size(spec.elements, layout.shards)
+        pieces = [np.empty(0, spec.dtype.numpy)]
+        for shard in range(begin // size, -(-end // size)) if size else ():
+            first, last = max(begin - shard * size, 0), min(end - shard * size, size)
+            shape = (size,) if layout.shards > 1 else spec.shape
+            piece = self._piece(shard * self._columns + block, name, replace(spec, shape=shape))
+            pieces.append(piece.reshape(-1)[first:last])
+        return np.concatenate(pieces)
+
+    def _piece(self, rank: int, name: str, spec: TensorSpec) -> NDArray[Any]:
         if rank not in self._open:
             digest = self._digests[rank]
             place = self._folder / _part(digest, rank, len(self._digests))
@@ -181,8 +259,8 @@ class _Pieces:
                 raise _damaged(place, "a part that was damaged or changed: its checksum is another")
             self._open[rank] = tensors
         tensor = self._open[rank].get(name)
-        if tensor is None or tensor.shape != (size,) or tensor.dtype is not whole.dtype:
-            raise _damaged(self._path, f"no part of {name} of {whole} on rank {rank}")
+        if tensor is None or tensor.shape != spec.shape or tensor.dtype is not spec.dtype:
+            raise _damaged(self._path, f"no part of {name} of {spec} on rank {rank}")
         return tensor.numpy()
 
 

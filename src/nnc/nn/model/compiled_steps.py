@@ -133,7 +133,7 @@ class ModelSteps(ModelWeights):
             return replace(memory, cache=sum(cache.spec.nbytes for cache in program.caches.values()))
         if not (kind.differentiates or kind.updates):
             return memory
-        gradients = sum(sharding.gradient_spec(row.spec).nbytes for row in rows if row.trainable)
+        gradients = sum(sharding.gradient_spec(row).nbytes for row in rows if row.trainable)
         state = sum(spec.nbytes for spec in self._own.state_specs(self.options.optimizer).values())
         summed = gradients if kind.sums_gradients else 0
         return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)

@@ -99,6 +99,8 @@ class Model(ModelUpdates, Answering):
     With a `mesh` the model is one of many, on each rank of a launch: `fit` gives each its part of every batch, updates
     follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`). With a
     `zero_stage` each rank keeps its shard of the optimizer's state (1), of sums of gradients (2) and of weights (3).
+    With `Mesh(tensor=2)` two ranks have the same examples and share products: pairs of layers, heads of attention and
+    large tables are split among them (`nn.ColumnParallel`, `nn.RowParallel`, `nn.Replicated` say it of a layer).
     """
 
     forms: ClassVar[Mapping[str, str]] = MODEL
@@ -388,7 +390,7 @@ class Model(ModelUpdates, Answering):
             Tally(figures) if figures else None,
             accumulate,
             validate,
-            together(self.options.ranks),
+            together(self.options.all_ranks),
         ).train()
 
     @checked

@@ -24,6 +24,7 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.model.load_report import LoadReport
+from nnc.nn.model.rank_places import placed
 from nnc.nn.optimization.interruption import UpdateMark
 from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import Scaling
@@ -65,12 +66,13 @@ class RanksOption(ModelOption[V]):
     """A field that says who keeps what; it is set before there are tensors that it would change."""
 
     def __set__(self, model: ModelWeights, value: V) -> None:
-        before = model.options
+        before, specs = model.options, model._own.specs
         super().__set__(model, value)
         try:
+            model._own.specs = placed(model.options, specs)
             model._own.keep_by(model.options.sharding)
         except UsageError:
-            model.options = before
+            model.options, model._own.specs = before, specs
             raise
 
 
@@ -90,6 +92,7 @@ class ModelWeights:
         self.scaling = _first_scaling(options)
         self._own = ModelTensors(options.seed, options.dtype, options.device, options.sharding)
         self.outputs = self._explore()
+        self._own.specs = placed(options, self.specs)
         self._met: Met = {}
         self.updates = self.since = self.draws = self._summed = 0
         self._agreed = set[StepKind]()
@@ -217,7 +220,12 @@ class ModelWeights:
 
         def resolve(parameter: ParameterSpec) -> Symbol:
             # What a layer has of its own by earlier calls is where the model begins.
-            self.specs.setdefault(parameter.path, paths.start(parameter))
+            known = self.specs.setdefault(parameter.path, paths.start(parameter))
+            if known.request != parameter.request:
+                got = (
+                    f"{parameter.path} {known.request or 'without a request'} and {parameter.request or 'without one'}"
+                )
+                raise UsageError("parallel layers", got=got, need="one for each weight, wherever it is read")
             return graph.input(parameter.spec, parameter.path)
 
         graph = SymbolicGraph("probe")
@@ -275,14 +283,17 @@ class ModelWeights:
 
     def check_whole(self, subject: str) -> None:
         """UsageError where this process has shards of the weights only."""
-        if any(map(self.options.sharding.splits, self.specs.values())):
-            fix = "a model without zero_stage, with load_state_dict(model.state_dict())"
-            raise UsageError(subject, got="weights in shards (zero_stage=3)", need="whole weights", fix=fix)
+        sharding = self.options.sharding
+        if any(sharding.splits(row) or sharding.is_block(row) for row in self.specs.values()):
+            fix = "a model without a mesh, with load_state_dict(model.state_dict())"
+            got = "weights in shards (zero_stage=3)" if sharding.stage == 3 else "weights split among ranks (tensor)"
+            raise UsageError(subject, got=got, need="whole weights", fix=fix)
 
     def write_whole(self, path: Path | str, metadata: Mapping[str, str]) -> None:
         """A file of `whole_tensors`, which the first of the ranks that gathered them writes."""
-        tensors, ranks = self.whole_tensors(), self.options.ranks
-        if ranks is None or self.options.sharding.stage < 3 or joined(ranks).rank == 0:
+        tensors, ranks = self.whole_tensors(), self.options.all_ranks
+        parted = self.options.sharding.stage == 3 or self.options.tensor_ranks is not None
+        if ranks is None or not parted or joined(ranks).rank == 0:
             save_tensors(path, tensors, metadata)
 
     def parameter_count(self) -> int:

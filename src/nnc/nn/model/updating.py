@@ -18,7 +18,7 @@ from nnc.nn.model.compiled_steps import ModelSteps
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_step import ModelStep, Values
-from nnc.parallel import RankGroup, count_of_all, joined
+from nnc.parallel import count_of_all, joined
 
 R = TypeVar("R")
 BACKWARD = "backward"
@@ -79,8 +79,7 @@ class ModelUpdates(ModelSteps):
         if update and count:
             key = self._programs.fitting(key)
         step = self._programs.step(key)
-        if self.options.ranks is not None:
-            self._agree(key.kind, self.options.ranks)
+        self._agree(key.kind)
         step.program.allocate()
         if key.padded:
             examples = self._sizes.padded(key, examples, count, length)
@@ -105,21 +104,26 @@ class ModelUpdates(ModelSteps):
 
         return self._whole(subject, step, run, done)
 
-    def _agree(self, kind: StepKind, ranks: RankGroup) -> None:
+    def _agree(self, kind: StepKind) -> None:
         """DisagreementError where ranks begin with other weights, or train otherwise: asked once for each kind."""
+        options, sharding = self.options, self.options.sharding
+        if options.ranks is None or options.all_ranks is None or kind in self._agreed:
+            return
         if not self._agreed:
-            digest = hashlib.sha256()
-            for path, tensor in self.tensors().items():
-                if self.options.sharding.splits(self.specs[path]):
-                    continue
-                digest.update(path.encode())
-                digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
-            joined(ranks).agree("weights of Model", digest.digest())
-        if kind not in self._agreed:
-            options = self.options
-            text = f"{options.layer} {options.losses} {options.optimizer} {options.seed} {options.precision}"
-            joined(ranks).agree(f"Model, {kind.value}", f"{text} {options.clip_norm} {options.clip_value}")
-            self._agreed.add(kind)
+            for ranks in (options.ranks, options.tensor_ranks):
+                digest = hashlib.sha256()
+                for path, tensor in self.tensors().items():
+                    row = self.specs[path]
+                    if sharding.splits(row) or (ranks == options.tensor_ranks and sharding.is_block(row)):
+                        continue
+                    digest.update(path.encode())
+                    digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
+                if ranks is not None:
+                    joined(ranks).agree("weights of Model", digest.digest())
+        text = f"{options.layer} {options.losses} {options.optimizer} {options.seed} {options.precision}"
+        text = f"{text} {options.clip_norm} {options.clip_value} {options.mesh} {options.zero_stage}"
+        joined(options.all_ranks).agree(f"Model, {kind.value}", text)
+        self._agreed.add(kind)
 
     def apply_gradients(self, *, done: Callable[[], object] = nothing) -> None:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""

@@ -81,6 +81,7 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
     (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted, kept.attend))
     if not key.outputs:
         scores = reshape(wanted(scores), (batch, scores.shape[2]))
+    step.split_products((scores,), carry)
     inputs = (tokens, positions, ends) if pages is None else (tokens, positions, ends, pages.places, pages.starts)
     return (inputs, (), (scores,)), carry
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import cast
 
 from nnc.arguments import shown
@@ -76,8 +77,23 @@ class ModelOptions:
 
     @property
     def sharding(self) -> Sharding:
-        """What lies in shards."""
-        return Sharding(self.zero_stage, self.ranks)
+        """What lies in shards, and what is split."""
+        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks)
+
+    @property
+    def tensor_ranks(self) -> RankGroup | None:
+        """The ranks that share each product; None where there is one."""
+        return None if self.mesh is None or self.mesh.tensor == 1 else self.mesh.group("tensor")
+
+    @property
+    def all_ranks(self) -> RankGroup | None:
+        """Every rank that the model is on."""
+        return None if self.mesh is None else RankGroup(self.mesh.size)
+
+    @property
+    def alone(self) -> ModelOptions:
+        """Those of one process."""
+        return self if self.mesh is None else replace(self, mesh=None, zero_stage=0)
 
     @property
     def longest(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from nnc.nn.steps.sharding import Sharding
 from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.parallel import joined
+from nnc.parallel.block_operators import block_of, joined_blocks
 from nnc.parallel.tensor_shards import piece_of
 from nnc.symbolic.minimization import steering_dtype
 
@@ -49,7 +51,8 @@ class ModelTensors:
     def keep_by(self, sharding: Sharding) -> None:
         """Shards by another rule; UsageError where there are tensors of which it would keep other parts."""
         kept = [name for name in ("parameters", "statistics", "states", "gradients") if name in self._groups]
-        if kept and sharding != self.sharding and (sharding.stage or self.sharding.stage):
+        parted = any(each.stage or each.tensor for each in (sharding, self.sharding))
+        if kept and sharding != self.sharding and parted:
             need, fix = "a model without tensors", "give mesh and zero_stage when it is made"
             raise UsageError("Model", got=f"other ranks or shards beside its {kept[0]}", need=need, fix=fix)
         self.sharding = sharding
@@ -131,14 +134,14 @@ class ModelTensors:
     def gradients(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """Sums of the gradients that no update followed yet, by path."""
         paths, spec_of = optimizers_of(optimizer, self.specs), self.sharding.gradient_spec
-        return self._group("gradients", lambda: {path: self._zeros(spec_of(self.specs[path].spec)) for path in paths})
+        return self._group("gradients", lambda: {path: self._zeros(spec_of(self.specs[path])) for path in paths})
 
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
             f"{path}.{name}": spec
             for path, part in optimizers_of(optimizer, self.specs).items()
-            for name, spec in part.state_specs(self.sharding.state_spec(self.specs[path].spec)).items()
+            for name, spec in part.state_specs(self.sharding.state_spec(self.specs[path])).items()
         }
 
     def homes(self, kind: StepKind, optimizer: Optimizer) -> dict[str, Tensor]:
@@ -197,22 +200,35 @@ class ModelTensors:
         # The memory first: there is a typed error when the machine has not that much.
         tensor = Tensor.empty(parameter.spec.on(CPU), "parameter")
         parameter.initializer(generator_for(self._seed, parameter.path), tensor.numpy())
-        if self.sharding.splits(parameter):
+        if self.sharding.splits(parameter) or self.sharding.is_block(parameter):
             tensor = Tensor.from_numpy(self.kept_of(parameter.path, tensor.numpy()))
         return tensor.to(self.device)
 
     def kept_of(self, path: str, whole: NDArray[np.generic]) -> NDArray[np.generic]:
         """What this rank keeps of a parameter's values."""
-        group = self.sharding.group
-        if group is None or not self.sharding.splits(self.specs[path]):
+        group, row = self.sharding.group, self.specs[path]
+        if self.sharding.is_block(row):
+            whole = own_block_of(whole, row)
+        if group is None or not self.sharding.splits(row):
             return whole
         return piece_of(whole, joined(group).rank, group.size)
 
     def whole(self, path: str, tensor: Tensor) -> Tensor:
         """A parameter, gathered from all ranks where each has a shard."""
-        group = self.sharding.group
-        if group is None or not self.sharding.splits(self.specs[path]):
+        group, row = self.sharding.group, self.specs[path]
+        spec = self.sharding.own(row)
+        if group is not None and self.sharding.splits(row):
+            values = np.empty(spec.elements, tensor.dtype.numpy)
+            joined(group).gather_pieces(tensor.copied(), values)
+            tensor = Tensor.from_numpy(values.reshape(spec.shape))
+        if row.place is None or not self.sharding.is_block(row):
             return tensor
-        values = np.empty(self.specs[path].spec.elements, tensor.dtype.numpy)
-        joined(group).gather_pieces(tensor.copied(), values)
-        return Tensor.from_numpy(values.reshape(self.specs[path].spec.shape))
+        axis = row.place.axis
+        return Tensor.from_numpy(joined_blocks(tensor.copied(), axis, row.spec.shape[axis], row.place.group))
+
+
+def own_block_of(whole: NDArray[Any], row: ParameterSpec) -> NDArray[Any]:
+    """This rank's block of a parameter."""
+    if row.place is None:
+        return whole
+    return block_of(whole, row.place.axis, joined(row.place.group).rank, row.place.group.size)

@@ -16,7 +16,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.errors import UsageError
 from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.state.scope import ParameterSpec
-from nnc.ops import cast, square
+from nnc.ops import cast, square, sum_of
 from nnc.ops.elementwise.pointwise import sqrt
 from nnc.ops.optimizer.update import row_of
 from nnc.parallel import RankGroup, allreduce
@@ -30,22 +30,34 @@ ZeroStage: TypeAlias = Literal[0, 1, 2, 3]
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The stage, and the ranks that share batches; of one process nothing lies in shards."""
+    """The stage, the ranks that share batches, and those that share products; of one process nothing is split.
+
+    What is split by products is so first: shards are of our blocks.
+    """
 
     stage: ZeroStage = 0
     group: RankGroup | None = None
+    tensor: RankGroup | None = None
 
-    def state_spec(self, spec: TensorSpec) -> TensorSpec:
+    def own(self, row: ParameterSpec) -> TensorSpec:
+        """What of a parameter this rank computes with."""
+        return row.spec if self.tensor is None else row.own
+
+    def is_block(self, row: ParameterSpec) -> bool:
+        """Whether that is a part."""
+        return self.tensor is not None and row.place is not None
+
+    def state_spec(self, row: ParameterSpec) -> TensorSpec:
         """What of a parameter this rank updates."""
-        return self._part(spec) if self.stage >= 1 else spec
+        return self._part(self.own(row)) if self.stage >= 1 else self.own(row)
 
-    def gradient_spec(self, spec: TensorSpec) -> TensorSpec:
+    def gradient_spec(self, row: ParameterSpec) -> TensorSpec:
         """What of a sum of gradients this rank keeps."""
-        return self._part(spec) if self.stage >= 2 else spec
+        return self._part(self.own(row)) if self.stage >= 2 else self.own(row)
 
     def weight_spec(self, row: ParameterSpec) -> TensorSpec:
         """What of a parameter this rank keeps; statistics are on each."""
-        return self._part(row.spec) if self.splits(row) else row.spec
+        return self._part(self.own(row)) if self.splits(row) else self.own(row)
 
     def splits(self, row: ParameterSpec) -> bool:
         """Whether a rank has a shard of this parameter only."""
@@ -60,7 +72,7 @@ class Sharding:
         """What layers read, of what this rank keeps."""
         if self.group is None or not self.splits(row):
             return given
-        (weight,) = unshard([given], [row.spec.on(given.spec.device)], self.group)
+        (weight,) = unshard([given], [self.own(row).on(given.spec.device)], self.group)
         return weight
 
     def updated(self, given: Symbol, path: str) -> Symbol:
@@ -89,22 +101,29 @@ class Sharding:
         """What optimizers follow, of sums over several batches."""
         return totals if self.stage >= 2 else self.reduced(totals)
 
-    def norm(self, gradients: Sequence[Symbol], dtype: DType) -> Symbol:
-        """The 2-norm of all gradients, of which we may have shards."""
-        own = global_norm(gradients, dtype)
-        if self.group is None or self.stage == 0:
-            return own
-        return cast(sqrt(allreduce(square(own), "sum", self.group)), dtype)
+    def norm(self, rows: Sequence[ParameterSpec], gradients: Sequence[Symbol], dtype: DType) -> Symbol:
+        """The 2-norm of the gradients of these parameters, of which we may have shards and blocks."""
+        pairs = list(zip(rows, gradients, strict=True))
+        blocks = [gradient for row, gradient in pairs if self.is_block(row)]
+        others = [gradient for row, gradient in pairs if not self.is_block(row)]
+        squares = [square(global_norm(part, dtype)) for part in (others, blocks) if part]
+        if blocks:
+            squares[-1] = allreduce(squares[-1], "sum", self.tensor)
+        total = sum_of(*squares)
+        if self.group is not None and self.stage:
+            total = allreduce(total, "sum", self.group)
+        return cast(sqrt(total), dtype)
 
     def check(self, optimizers: Sequence[Optimizer]) -> None:
         """UsageError for an optimizer that needs whole parameters."""
-        if self.stage == 0:
+        if self.stage == 0 and self.tensor is None:
             return
         if self.group is None:
             got, fix = f"zero_stage={self.stage} without ranks", "mesh=nnc.parallel.Mesh(data=ranks.size)"
             raise UsageError("Model", got=got, need="a mesh", fix=fix)
         for optimizer in optimizers:
             if row_of(optimizer.command()).whole:
-                got = f"zero_stage={self.stage} with {type(optimizer).__name__}, which reads whole parameters"
-                need, fix = "an optimizer that computes element by element", "Adam or SGD, or zero_stage=0"
+                shared = f"zero_stage={self.stage}" if self.stage else "tensor parallel"
+                got = f"{shared} with {type(optimizer).__name__}, which reads whole parameters"
+                need, fix = "an optimizer that computes element by element", "Adam or SGD, or Mesh(data=…) alone"
                 raise UsageError("Model", got=got, need=need, fix=fix)

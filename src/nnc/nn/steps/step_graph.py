@@ -14,12 +14,14 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.parallel.ordering import gather_again, order_collectives
+from nnc.parallel.splitting import GraphSplitter, SplitValue, Weight, leave_out_entries
+from nnc.parallel.splitting_rules import rule_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
 from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, assign_layouts, has_channels_first, lower_precision, simplify
-from nnc.symbolic.records import ExecKey
+from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
 from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphTemplate
@@ -43,6 +45,9 @@ class StepGraph:
     graph: SymbolicGraph
     given: dict[str, Symbol]
     precision: DType | None
+    # Weights that are split among ranks, whole, as layers read them in front of the pass that splits products.
+    wholes: dict[str, Symbol] = field(default_factory=dict)
+    blocks: dict[str, Symbol] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -69,7 +74,39 @@ class StepGraph:
 
     def weight(self, parameter: ParameterSpec) -> Symbol:
         """What a layer reads of a parameter: the whole, which ranks gather where they keep shards."""
-        return self.options.sharding.whole(self.given[parameter.path], parameter)
+        path, sharding = parameter.path, self.options.sharding
+        row = self.specs.get(path, parameter)
+        if not sharding.is_block(row):
+            return sharding.whole(self.given[path], row)
+        if path not in self.wholes:
+            self.blocks[path] = sharding.whole(self.given[path], row)
+            self.wholes[path] = self.input(row.spec, path)
+        return self.wholes[path]
+
+    def split_products(self, results: Iterable[Symbol], carry: dict[Symbol, Symbol] | None = None) -> None:
+        """Make the graph so far that of one of the ranks that share products; results are whole.
+
+        `carry` maps what is written to the caches that it renews, which are split where that can be.
+        """
+        if self.options.tensor_ranks is None:
+            return
+        kept = carry or {}
+        weights = dict[TensorKey, Weight]()
+        for path, whole in self.wholes.items():
+            place = self.specs[path].place
+            assert place is not None
+            weights[whole.key] = Weight(path, block=SplitValue(self.blocks[path], place.axis))
+        caches = frozenset({old.key for old in kept.values()})
+        splitter = GraphSplitter(self.graph, self.options.tensor_ranks, rule_of, weights, caches=caches)
+        splitter.run(tuple(results))
+        names = {symbol.key: name for name, symbol in self.given.items()}
+        for new, old in [*kept.items()]:
+            block = splitter.local.get(old.key)
+            if block is None:
+                splitter.join(new.key)
+                continue
+            del kept[new]
+            kept[splitter.local[new.key].symbol] = self.given[names[old.key]] = block.symbol
 
     def part(self) -> Symbol:
         """Which part of the whole batch this rank has: an input, for batches need not divide."""
@@ -102,6 +139,7 @@ class StepGraph:
             if self.options.ranks is not None:
                 scope = replace(scope, ranks=Ranks(self.options.ranks, self.part))
         outputs = self.options.layer.build_many(scope, inputs)
+        self.split_products((*outputs, *(renewed or {}).values()))
         # Where channels are is decided before there are gradients, which would need conversions of their own.
         if has_channels_first(self.graph):
             assign_layouts(self.graph, (*outputs, *(renewed or {}).values()))
@@ -157,6 +195,8 @@ class TracedStep:
     def drafted(self) -> StepDraft:
         """The step behind its passes."""
         step, options, results, carry = self.step, self.step.options, self.ends[2], self.carry
+        if options.tensor_ranks is not None:
+            leave_out_entries(step.graph)
         if step.precision is not None:
             given = dict.fromkeys(step.given.values())
             lower_precision(step.graph, (*results, *carry), step.precision, given, options.backend)
@@ -261,8 +301,8 @@ class StepTemplate:
 def trace(
     options: ModelOptions, specs: Mapping[str, ParameterSpec], batch: int, length: int, *, training: bool
 ) -> Built:
-    """The layer's graph alone."""
-    step = StepGraph.begin("trace", options, specs)
+    """The layer's graph alone, of one process."""
+    step = StepGraph.begin("trace", options.alone, specs)
     renewed: dict[str, Symbol] = {}
     outputs = step.outputs(step.input_symbols(batch, length), renewed if training else None)
     return Built(step.graph, outputs, tuple(renewed.values()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
@@ -14,7 +15,7 @@ from nnc.nn.steps.step_graph import StepGraph
 from nnc.ops import add, affine, cast, multiply
 from nnc.parallel.buckets import sums_over
 from nnc.symbolic import Symbol, backward, minimize
-from nnc.symbolic.minimization import Minimized, steering_dtype, unscaled, update_by
+from nnc.symbolic.minimization import Minimized, Norm, steering_dtype, unscaled, update_by
 
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
@@ -32,6 +33,7 @@ class Steering:
     changed: tuple[Symbol, ...]
     scalars: Mapping[str, Symbol]
     rates: Mapping[Symbol, Symbol]
+    norm: Norm
 
     @classmethod
     def of(cls, step: StepGraph) -> Steering:
@@ -43,7 +45,8 @@ class Steering:
         changed = {path: sharding.updated(given[path], path) for path in parts}
         commands = {changed[path]: part.command() for path, part in parts.items()}
         rates = {changed[path]: scalars[optimizer.rate_name(path)] for path in parts}
-        return cls(commands, tuple([given[path] for path in parts]), tuple(changed.values()), scalars, rates)
+        norm = partial(sharding.norm, [step.specs[path] for path in parts])
+        return cls(commands, tuple([given[path] for path in parts]), tuple(changed.values()), scalars, rates, norm)
 
 
 def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
@@ -62,13 +65,13 @@ def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbo
         loss_scale=step.loss_scale(),
         reduction=options.sharding.reduced,
         changed=steering.changed,
-        norm_of=options.sharding.norm,
+        norm_of=steering.norm,
     )
     results = (*sums_over(results, options.ranks),)
     carry = _carried(step, minimized, steering) | {value: step.given[path] for path, value in renewed.items()}
     if not (options.guards_updates and minimized.updates):
         return carry, results
-    carry, total = guarded(carry, results[0], _norm_of(step, minimized), renewed.values())
+    carry, total = guarded(carry, results[0], _norm_of(minimized, steering), renewed.values())
     return carry, (*results, total)
 
 
@@ -92,7 +95,10 @@ def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol
     carry |= {value: step.given[path] for path, value in renewed.items()}
     if not (step.options.guards_updates and paths):
         return carry, results
-    (norm,) = sums_over([gradient_norm(gradients)], step.options.ranks)
+    norms = [gradient_norm(gradients)]
+    for ranks in (step.options.ranks, step.options.tensor_ranks):
+        norms = [*sums_over(norms, ranks)]
+    (norm,) = norms
     carry, total = guarded(carry, results[0], norm, renewed.values())
     return carry, (*results, total)
 
@@ -113,11 +119,11 @@ def applied(step: StepGraph) -> PlannedStep:
         rates=steering.rates,
         clip_norm=options.clip_norm,
         clip_value=options.clip_value,
-        norm_of=options.sharding.norm,
+        norm_of=steering.norm,
     )
     carry, results = _carried(step, minimized, steering), tuple[Symbol, ...]()
     if options.nan_guard and minimized.updates:
-        norm = _norm_of(step, minimized)
+        norm = _norm_of(minimized, steering)
         carry, total = guarded(carry, norm, norm)
         results = (total,)
     return step.traced(((), (), results), carry).planned()
@@ -150,7 +156,7 @@ def kinds_of(optimizer: Optimizer, specs: Mapping[str, ParameterSpec]) -> dict[s
 
 def _sum_of(step: StepGraph, path: str) -> Symbol:
     """The sum of the gradients of a parameter."""
-    return step.given_input(f"{GRADIENT}{path}", step.options.sharding.gradient_spec(step.specs[path].spec))
+    return step.given_input(f"{GRADIENT}{path}", step.options.sharding.gradient_spec(step.specs[path]))
 
 
 def _carried(step: StepGraph, minimized: Minimized, steering: Steering) -> dict[Symbol, Symbol]:
@@ -164,9 +170,9 @@ def _carried(step: StepGraph, minimized: Minimized, steering: Steering) -> dict[
     return carries
 
 
-def _norm_of(step: StepGraph, minimized: Minimized) -> Symbol:
+def _norm_of(minimized: Minimized, steering: Steering) -> Symbol:
     """The 2-norm of all gradients that updates follow, which clipping knows already."""
     if minimized.norm is not None:
         return minimized.norm
     gradients = [update.gradient for update in minimized.updates]
-    return step.options.sharding.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))
+    return steering.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))

@@ -1,0 +1,41 @@
+"""Which weights of a model are split among the ranks of its mesh's axis `tensor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nnc.nn.layers.layer import ParameterSpec
+from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.padding import SMALL
+from nnc.nn.steps.step_graph import StepGraph
+from nnc.parallel.block_operators import BlockPlace
+from nnc.parallel.splitting import Weight, choose_axes
+from nnc.parallel.splitting_rules import rule_of
+from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic.records import TensorKey
+
+# Examples of the graph that is looked at.
+BATCH = 2
+
+
+def placed(options: ModelOptions, specs: Mapping[str, ParameterSpec]) -> dict[str, ParameterSpec]:
+    """The parameters with their places among ranks; without a mesh that has several none has one."""
+    rows = {path: replace(row, place=None) for path, row in specs.items()}
+    if options.tensor_ranks is None:
+        return rows
+    axes = choose_axes(lambda: _looked_at(options, rows), options.tensor_ranks, rule_of)
+    places = {path: BlockPlace(options.tensor_ranks, axis) for path, axis in axes.items()}
+    return {path: replace(row, place=places.get(path)) for path, row in rows.items()}
+
+
+def _looked_at(
+    options: ModelOptions, specs: Mapping[str, ParameterSpec]
+) -> tuple[SymbolicGraph, dict[TensorKey, Weight], Sequence[Symbol]]:
+    """The graph of one process, its weights, and its results."""
+    step = StepGraph.begin("trace", options.alone, specs)
+    renewed: dict[str, Symbol] = {}
+    inputs = step.input_symbols(BATCH, min(options.longest, SMALL))
+    outputs = step.outputs(inputs, renewed)
+    weights = {step.given[path].key: Weight(path, row.request) for path, row in specs.items() if not row.statistic}
+    return step.graph, weights, (*outputs, *renewed.values())

@@ -1,0 +1,301 @@
+"""Tensor parallelism: the graph of a network becomes that of one rank, which has blocks of weights and of values.
+
+A value is whole on all ranks, or split along an axis. Rules (`splitting_rules`) say what operators make of split
+values; where none does, the value is joined again, so that results are those of one rank whatever the network. Weights
+that are split along the columns of a product give a value that is split, those along its rows take one (Shoeybi et al.
+2019): a pair of them costs one sum over ranks, and one in the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from math import prod
+from typing import Any, TypeAlias
+
+from nnc.classes import dataclass
+from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.spec import Shape, TensorSpec
+from nnc.errors import ShapeError, UsageError
+from nnc.graph import Op
+from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs
+from nnc.ops.movement.fill import FILL
+from nnc.parallel.block_operators import ENTER, JOIN_BLOCKS, OWN_BLOCK, BlockPlace, RankBlockAttrs, SplitRequest
+from nnc.parallel.collectives import GroupAttrs
+from nnc.parallel.mesh import RankGroup
+from nnc.symbolic import Symbol, SymbolicGraph
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey
+from nnc.symbolic.rewrite import redirect
+from nnc.symbolic.scopes import scoped
+
+# A product that stands alone costs joining its result: it is split where its weight takes much memory (4 MB in f32).
+ALONE_ELEMENTS = 1 << 20
+
+NOBODY = frozenset[str]()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitValue:
+    """Our block of a value along an axis, and the columns of which weights it comes from."""
+
+    symbol: Symbol
+    axis: int
+    causes: frozenset[str] = NOBODY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weight:
+    """A parameter in a graph: its path, what its layer asked for, and our block of it where that is decided."""
+
+    path: str
+    request: SplitRequest = ""
+    block: SplitValue | None = None
+
+
+# Writes a whole value into the symbol that it had before.
+WriteWhole: TypeAlias = Callable[[Symbol], object]
+Made: TypeAlias = "Sequence[SplitValue | WriteWhole]"
+Rule: TypeAlias = "Callable[[GraphSplitter, ExecSymbol], Made | None]"
+
+
+@dataclass(slots=True, eq=False)
+class GraphSplitter:
+    """The pass over one graph, whose `weights` are by their keys; columns of the `denied` are not split.
+
+    While it decides, weights get their axis at their first use; `blamed` are those whose results had to be joined.
+    """
+
+    graph: SymbolicGraph
+    group: RankGroup
+    rule_of: Callable[[Op[Any]], Rule | None]
+    weights: dict[TensorKey, Weight]
+    denied: frozenset[str] = NOBODY
+    deciding: bool = False
+    blamed: set[str] = field(default_factory=set)
+    axes: dict[str, int] = field(default_factory=dict)
+    local: dict[TensorKey, SplitValue] = field(default_factory=dict)
+    # Inputs that may be split as what is written into them is.
+    caches: frozenset[TensorKey] = frozenset()
+    _joined: set[TensorKey] = field(default_factory=set)
+    _entered: dict[TensorKey, Symbol] = field(default_factory=dict)
+
+    def run(self, results: Sequence[Symbol]) -> None:
+        """Split what can be; results are whole."""
+        self.local |= {key: weight.block for key, weight in self.weights.items() if weight.block is not None}
+        for number in self.graph.execs.toposort():
+            record = self.graph.execs[number]
+            keys = [key for key in record.inputs if key is not None]
+            if any(self.split_of(key) or self.free(key) for key in keys):
+                self._split(number, record, keys)
+        for symbol in results:
+            self.join(symbol.key, at_end=True)
+
+    def _split(self, number: ExecKey, record: ExecSymbol, keys: Sequence[TensorKey]) -> None:
+        rule = self.rule_of(record.command.op)
+        made = None if rule is None else rule(self, record)
+        if made is None:
+            for each in keys:
+                self.join(each)
+            return
+        self.graph.remove_exec(number)
+        for out, result in zip(record.outputs, made, strict=True):
+            if isinstance(result, SplitValue):
+                self.local[out] = result
+            else:
+                result(self.graph.symbol(out))
+
+    # ---- what a value is
+
+    def spec(self, key: TensorKey) -> TensorSpec:
+        """Of the whole value."""
+        return self.graph.tensors[key].spec
+
+    def split_of(self, key: TensorKey) -> SplitValue | None:
+        """Our block of a value that is split; views of such values are where they keep blocks together."""
+        if key in self.local or self.graph.root(key) not in self.local or key in self._joined:
+            return self.local.get(key)
+        record = self.graph.tensors[key]
+        assert record.alias is not None
+        of = self.local[record.alias.root]
+        placed = viewed(self.spec(record.alias.root).shape, of.axis, self.group.size, record.spec.shape, record.alias)
+        if placed is None:
+            self.join(key)
+            self._joined.add(key)
+            return None
+        axis, shape, offset, strides = placed
+        alias = self.graph.alias(of.symbol.key, replace(record.spec, shape=shape), offset, strides)
+        self.local[key] = SplitValue(alias, axis, of.causes)
+        return self.local[key]
+
+    def free(self, key: TensorKey | None) -> Weight | None:
+        """The weight whose axis is not decided."""
+        if key is None or not self.deciding or key in self.local:
+            return None
+        weight = self.weights.get(key)
+        return weight if weight is not None and weight.request != "whole" else None
+
+    def block_spec(self, spec: TensorSpec, axis: int) -> TensorSpec:
+        """Our block of such a tensor along an axis."""
+        return BlockPlace(self.group, axis).block(spec)
+
+    def divides(self, key: TensorKey, axis: int) -> bool:
+        """Whether ranks can have equal blocks."""
+        size = self.spec(key).shape[axis]
+        return bool(size) and size % self.group.size == 0
+
+    # ---- from one state to the other
+
+    def decide(self, key: TensorKey, axis: int, *, causes: bool = False, uneven: bool = False) -> bool:
+        """Split a weight from now on, if its size allows; ShapeError where its layer asked for it."""
+        weight, size = self.weights[key], self.spec(key).shape[axis]
+        if not (uneven or self.divides(key, axis)):
+            if weight.request:
+                got = f"{weight.path}{list(self.spec(key).shape)}, whose axis {axis} has {size}"
+                need, fix = f"a multiple of {self.group.size} ranks (tensor)", "another size, or nn.Replicated(layer)"
+                raise ShapeError(f"{weight.request} parallel", got=got, need=need, fix=fix)
+            return False
+        spec = self.block_spec(self.spec(key), axis)
+        block = SplitValue(self.graph.input(spec, weight.path), axis, frozenset({weight.path}) if causes else NOBODY)
+        self.local[key], self.axes[weight.path] = block, axis
+        return True
+
+    def take(self, key: TensorKey, axis: int) -> SplitValue | None:
+        """Our block of a value along this axis: it is split so, or cut; None where the size does not allow it."""
+        split = self.split_of(key)
+        if split is not None and split.axis == axis:
+            return split
+        if not self.divides(key, axis):
+            return None
+        if split is not None:
+            self.join(key)
+        elif self.free(key) and self.decide(key, axis):
+            return self.local[key]
+        return SplitValue(self._cut(key, axis), axis)
+
+    def adopt(self, key: TensorKey, axis: int) -> SplitValue | None:
+        """Our block of a cache, which is split from now on; None where it cannot be."""
+        if key in self.caches and key not in self.local and self.divides(key, axis):
+            name = self.graph.tensors[key].name
+            self.local[key] = SplitValue(self.graph.input(self.block_spec(self.spec(key), axis), name), axis)
+        split = self.local.get(key)
+        return split if split is not None and split.axis == axis else None
+
+    def _cut(self, key: TensorKey, axis: int) -> Symbol:
+        """Our block of a whole value; what is only spread or filled is made as small as that at once."""
+        size = self.spec(key).shape[axis]
+        writers = self.graph.writers(key) if self.graph.root(key) == key else ()
+        record = self.graph.execs[writers[0]] if len(writers) == 1 else None
+        if record is not None and record.command.op is FILL:
+            attrs = replace(record.command.attrs, spec=self.block_spec(self.spec(key), axis))
+            return self.made(replace(record.command, attrs=attrs), [], record)[0]
+        if record is not None and record.command.op is BROADCAST_TO and record.inputs[0] is not None:
+            source = record.inputs[0]
+            place = axis - (self.spec(key).rank - self.spec(source).rank)
+            block = None
+            if place < 0 or self.spec(source).shape[place] == 1:
+                block = self.enter(source)
+            elif (split := self.take(source, place)) is not None:
+                block = split.symbol
+            if block is not None:
+                shape = self.block_spec(self.spec(key), axis).shape
+                return self.made(Command(BROADCAST_TO, BroadcastAttrs(shape)), [block], record)[0]
+        return self.graph.apply(Command(OWN_BLOCK, RankBlockAttrs(self.group, axis, size)), [self.graph.symbol(key)])[0]
+
+    def enter(self, key: TensorKey) -> Symbol:
+        """A whole value in front of what each rank computes in part."""
+        self.join(key)
+        if not self.spec(key).dtype.is_float:
+            return self.graph.symbol(key)
+        if key not in self._entered:
+            (self._entered[key],) = self.graph.apply(Command(ENTER, GroupAttrs(self.group)), [self.graph.symbol(key)])
+        return self._entered[key]
+
+    def join(self, key: TensorKey, *, at_end: bool = False) -> None:
+        """See to it that the whole value is there."""
+        root = self.graph.root(key)
+        split = self.local.get(root)
+        if split is None or root in self._joined:
+            return
+        self._joined.add(root)
+        self.blamed.update(path for path in split.causes if not (at_end and self._pays_alone(path)))
+        attrs = RankBlockAttrs(self.group, split.axis, self.spec(root).shape[split.axis])
+        self.write(Command(JOIN_BLOCKS, attrs), [split.symbol], self.graph.symbol(root), "")
+
+    def _pays_alone(self, path: str) -> bool:
+        return any(weight.path == path and self.pays_alone(key) for key, weight in self.weights.items())
+
+    def pays_alone(self, key: TensorKey) -> bool:
+        """Whether a weight is split although that costs a trip of its own."""
+        return bool(self.weights[key].request) or self.spec(key).elements >= ALONE_ELEMENTS
+
+    def write(self, command: AnyCommand, inputs: Sequence[Symbol], y: Symbol, name: str) -> None:
+        """Let an operator write a value whose readers are there."""
+        keys = tuple([symbol.key for symbol in inputs])
+        origin = self.graph.tensors[y.key].origin
+        self.graph.add_exec(ExecSymbol(command, keys, (y.key,), name or scoped("", command.op.name), origin))
+
+    def made(self, command: AnyCommand, inputs: Sequence[Symbol | None], record: ExecSymbol) -> tuple[Symbol, ...]:
+        """What an operator gives in the place of `record`."""
+        return self.graph.apply(command, inputs, name=record.name)
+
+
+def viewed(whole: Shape, axis: int, ranks: int, shape: Shape, alias: AliasOf) -> tuple[int, Shape, int, Shape] | None:
+    """A view of a tensor that is split along an axis: its own axis, and shape, offset and strides in our block.
+
+    None where it does not keep the elements of each block together.
+
+    >>> viewed((2, 5, 16), 2, 2, (2, 5, 4, 4), AliasOf(TensorKey(0), 0, (80, 16, 4, 1)))
+    (2, (2, 5, 2, 4), 0, (40, 8, 4, 1))
+    >>> viewed((2, 5, 16), 2, 2, (2, 5, 8), AliasOf(TensorKey(0), 0, (80, 16, 1)))
+    """
+    span, strides = prod(whole[axis:]), alias.strides
+    if whole[axis] % ranks or not span or min(strides, default=0) < 0:
+        return None
+    pairs = list(zip(shape, strides, strict=True))
+    place = next((at for at, (size, stride) in enumerate(pairs) if size % ranks == 0 and size * stride == span), None)
+    if place is None:
+        return None
+    outer, rest = divmod(alias.offset, span)
+    inner = rest + sum((size - 1) * stride for at, (size, stride) in enumerate(pairs) if at != place and stride < span)
+    if inner >= strides[place] or any(stride >= span and stride % span for size, stride in pairs if size > 1):
+        return None
+    own = tuple(stride // ranks if stride >= span else stride for stride in strides)
+    local = tuple(size // ranks if at == place else size for at, size in enumerate(shape))
+    return place, local, outer * (span // ranks) + rest, own
+
+
+def choose_axes(
+    build: Callable[[], tuple[SymbolicGraph, dict[TensorKey, Weight], Sequence[Symbol]]],
+    group: RankGroup,
+    rule_of: Callable[[Op[Any]], Rule | None],
+) -> dict[str, int]:
+    """Along which axis each weight is split, by path: products in pairs, and what its layer asked for.
+
+    Columns whose result would have to be joined are left whole, one round after the other. UsageError where nothing can
+    be split, or not what a layer asked for.
+    """
+    denied = NOBODY
+    while True:
+        graph, weights, results = build()
+        splitter = GraphSplitter(graph, group, rule_of, weights, denied, deciding=True)
+        splitter.run(results)
+        asked = {weight.path for weight in weights.values() if weight.request in ("column", "row")}
+        if not splitter.blamed - asked - denied:
+            break
+        denied |= splitter.blamed - asked
+    owners = {path.rpartition(".")[0] for path in splitter.axes}
+    left = sorted(path for path in asked if path.rpartition(".")[0] not in owners)
+    if left:
+        need = "a layer of a product or of a table, whose weights are its own"
+        raise UsageError("parallel layers", got=f"{left[0]}, which no product reads", need=need)
+    if not splitter.axes:
+        need = f"sizes of products or heads that {group.size} divides, or a large table"
+        raise UsageError("Model", got=f"no product that {group.size} ranks can split", need=need, fix="Mesh(data=…)")
+    return splitter.axes
+
+
+def leave_out_entries(graph: SymbolicGraph) -> None:
+    """`enter` computes nothing: once there are gradients its readers read what it read."""
+    for record in [record for _, record in graph.execs.items() if record.command.op is ENTER]:
+        assert record.inputs[0] is not None
+        redirect(graph, record.outputs[0], record.inputs[0])
