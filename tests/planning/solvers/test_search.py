@@ -10,9 +10,11 @@ from tests.planning.solvers.optimum import optimum, random_instance
 from nnc.planning import Block, Problem, read_csv, solve
 from nnc.planning.instance import Effort, Instance
 from nnc.planning.native import compiled
-from nnc.planning.solvers.branch_and_bound import grow
+from nnc.planning.solvers.branch_and_bound import FULL, STOPPED, grow
 from nnc.planning.solvers.normalize import normalize, totals
 from nnc.planning.solvers.search import search
+from nnc.planning.solvers.search_tree import extend, make_tree, plant
+from nnc.planning.solvers.skyline import rank
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -43,6 +45,20 @@ def test_the_search_stops_at_the_target() -> None:
 def test_no_more_blocks_are_placed_than_allowed() -> None:
     instance = normalize(read_csv(DATA / "guillotine.csv"))[0].instance
     assert search(instance, Effort(known=10**6, places=instance.count - 1)).offsets is None
+
+
+def test_a_search_ends_behind_so_many_blocks_that_lean_on_others() -> None:
+    """Few nodes may have any number of them: of a training step 2,000 nodes took 8 s."""
+    instance = normalize(read_csv(DATA / "networks" / "inception_v2.csv"))[0].instance
+    tree = make_tree(instance)
+    plant(tree, rank(instance, "TAW"), max(totals(instance)))
+    tree.most_leans = 100
+    loop = compiled(grow) or grow
+    while (ended := loop(tree, 10**6)) == FULL:
+        extend(tree)
+    assert ended == STOPPED
+    assert tree.nodes < 3 * instance.count
+    assert 100 <= tree.leans < 100 + 10 * instance.count
 
 
 def test_native_and_python_search_the_same_tree(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,10 @@ NEVER = 1 << 62
 
 
 def grow(s: SearchTree, limit: int) -> int:
-    """Go on until a plan is found, all is refuted, `limit` blocks have been placed in all, or the notes are full."""
+    """Go on until a plan is found, all is refuted, `limit` blocks have been placed in all, or the notes are full.
+
+    Behind `most_leans` nothing is refuted any more: the search stops where it is.
+    """
     settle(s)
     while True:
         if s.alive == 1 and s.parts.now == NONE:
@@ -78,6 +81,8 @@ def grow(s: SearchTree, limit: int) -> int:
             else:
                 s.nodes += 1
                 place(s, block)
+        elif s.leans >= s.most_leans:
+            return STOPPED
         else:
             block = take_back(s)
             if block == NONE:
@@ -214,6 +219,7 @@ def lean(s: SearchTree, block: int, place: int) -> int:
     """The block rests on one that is left, at `place` or higher, for the reasons of all that it could rest on lower."""
     if place <= s.places.least[block]:
         return 0
+    s.leans += 1
     note_block(s, block)
     for at in range(s.blocks.neighbour_from[block], s.blocks.neighbour_from[block + 1]):
         i = s.blocks.neighbours[at]
@@ -316,6 +322,8 @@ def settle(s: SearchTree) -> int:
         s.places.raised_end -= 1
         block = s.places.raised[s.places.raised_end]
         s.places.is_raised[block] = 0
+        if s.leans >= s.most_leans:
+            s.alive = 0
         if s.alive == 1 and s.bars > 0:
             top = s.places.least[block] + s.blocks.size[block]
             for at in range(s.blocks.neighbour_from[block], s.blocks.neighbour_from[block + 1]):

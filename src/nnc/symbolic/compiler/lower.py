@@ -29,7 +29,7 @@ from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
-from nnc.symbolic.compiler.place.memory import BlockSpan
+from nnc.symbolic.compiler.place.memory import PLACES, BlockSpan
 from nnc.symbolic.compiler.place.memory_statement import EXEC_BYTES, ArenaLimit, DeviceBytes, MemoryStatement
 from nnc.symbolic.compiler.place.pipeline import NO_CLAIMS, TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
@@ -105,8 +105,9 @@ def compile(
         specs = graph.specs(record.inputs), graph.specs(record.outputs)
         DISPATCHER.keep(record.command, *specs, backend, claim)
 
-    def compile_copy(copy: Duplicate, capacity: int | None) -> Compiled:
-        made = _compile(copy.graph, asked.moved(graph, copy), 0, capacity if kind == ALL else None)[0]
+    def compile_copy(copy: Duplicate, capacity: int | None, places: int) -> Compiled:
+        most = capacity if kind == ALL else None
+        made = _compile(copy.graph, asked.moved(graph, copy), 0, most, places=places)[0]
         if capacity is not None and (over := limits.exceeded(made.statement)) is not None:
             got, need = f"an arena of {taken_of(made.statement, over)} bytes on {over}", f"at most {limits.most[over]}"
             raise MemoryLimitError("plan", got=got, need=need)
@@ -160,10 +161,12 @@ def _compile(
     capacity: int | None = None,
     orders: KnownOrders | None = None,
     claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
+    places: int = PLACES,
 ) -> tuple[Compiled, Compilation]:
     """The program, and what a search for a smaller one starts from.
 
-    At most `trials` in-place sites are tried both ways in the plan; a plan within the `capacity` is good enough.
+    At most `trials` in-place sites are tried both ways in the plan; a plan within the `capacity` is good enough. The
+    planner's searches put blocks somewhere at most `places` times.
     """
     if SETTINGS.debug:
         verify(graph, "compile's input")
@@ -190,6 +193,7 @@ def _compile(
         capacity=capacity,
         orders=orders,
         claims=claims,
+        places=places,
     )
     statement = _statement(planned, frozenset(bound) - frozenset(direct))
     uses, bodies = planned.uses, planned.inner

@@ -80,10 +80,12 @@ def plan(
     known: dict[ExecKey, BodyPlans] | None = None,
     orders: KnownOrders | None = None,
     claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
+    places: int = PLACES,
 ) -> PlannedGraph:
     """The graph with all that is fixed before memory exists.
 
-    At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough. Plans of bodies
+    At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough, and the planner's
+    searches put blocks somewhere at most `places` times. Plans of bodies
     that are `known` from plans of this graph for other boundaries are not made again, and `orders` not looked for that
     are known from other sizes; nor are backends asked for `claims` that are.
     """
@@ -96,7 +98,7 @@ def plan(
     }
     uses = uses_of(graph, boundary.execs, boundary.outside, boundary.kept, scratch)
     order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early, orders)
-    planner = Planner(graph, boundary, backend, order, uses, inner, capacity, claims)
+    planner = Planner(graph, boundary, backend, order, uses, inner, capacity, claims, places)
     planned = planner.choose(trials)
     if streams > 1:
         before = predecessors(graph, boundary.execs, uses, boundary.carried)
@@ -117,6 +119,7 @@ class Planner:
     inner: Mapping[ExecKey, BodyPlans]
     capacity: int | None
     claims: Mapping[ExecKey, Claim]
+    places: int
 
     def choose(self, trials: int, concurrency: Concurrency | None = None) -> PlannedGraph:
         """The smallest plan over what may share memory, with the lowest bound of all that were tried."""
@@ -180,7 +183,7 @@ class Planner:
         *,
         shared: bool = True,
         permuted: bool = True,
-        places: int = PLACES,
+        places: int | None = None,
     ) -> PlannedGraph:
         """With a layout: outputs have taken over what ends at their execs, but for the steps `apart`.
 
@@ -223,7 +226,7 @@ class Planner:
             if span.step is not None:
                 lives.inside.setdefault(span.step, []).append(span.life)
         interference = None if concurrency is None else concurrency.interference
-        layout = lay_out(spans, interference, self.capacity, places, starts)
+        layout = lay_out(spans, interference, self.capacity, self.places if places is None else places, starts)
         return replace(planned, layout=layout, bound=layout.plan.lower_bound, serial_bytes=layout.plan.arena_bytes)
 
     def _memory(self, key: ExecKey) -> str:
