@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import numpy as np
@@ -43,6 +44,8 @@ from nnc.nn.steps.model_memory import ModelMemory
 from nnc.nn.training.training import Callback, History, Listener
 
 CHECKPOINT_SUFFIX = ".checkpoint.safetensors"
+# Seconds of work that a killed process may lose: the usual training is one epoch of hours.
+BETWEEN_CHECKPOINTS = 600.0
 # Rows of preferences whose likelihoods are computed at a time, before the first step.
 LIKELIHOOD_ROWS = 4
 # Plans that are made for a limit at most.
@@ -93,7 +96,7 @@ class FineTuning:
         self._keep_limit()
         self._batches: Batches | None = None
         self._resume = resume
-        self.saved_at = -1
+        self.saved_at, self._saved_when = -1, 0.0
         if resume:
             self._check_checkpoint()
 
@@ -202,14 +205,16 @@ class FineTuning:
 
     @checked
     def train(self, callbacks: Sequence[Callback | Listener] = (), stop: Callable[[], bool] = lambda: False) -> History:
-        """Train to the last epoch, or until `stop` says so; what came of it is written after each epoch and at the end.
+        """Train to the last epoch, or until `stop` says so.
 
-        After Ctrl-C too: the adapter, or model, is that of the last whole update. A second call goes on.
+        What came of it is written after each epoch, every ten minutes, and at the end, after Ctrl-C too: the adapter,
+        or model, is that of the last whole update. A second call goes on.
         """
         model, batches = self.model, self._begun()
+        self._saved_when = monotonic()
 
         def after(progress: Any) -> None:  # noqa: ANN401  # Progress
-            if progress.epoch_done:
+            if progress.epoch_done or monotonic() - self._saved_when >= BETWEEN_CHECKPOINTS:
                 self._save(batches)
 
         left = self.options.epochs - batches.state().epoch
@@ -255,7 +260,7 @@ class FineTuning:
             self.checkpoint, self.model, position_of(self.model, batches), notes=self._notes(), trained_only=True
         )
         self.write()
-        self.saved_at = self.model.updates
+        self.saved_at, self._saved_when = self.model.updates, monotonic()
 
     def products(self) -> Products:
         """What the training adds to each matrix."""
