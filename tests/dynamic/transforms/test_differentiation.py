@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,10 @@ def test_no_gradient_flows_through_what_is_stopped(way: Way) -> None:
     np.testing.assert_allclose(stopped, X)
     mapped = way(nnc.vmap(nnc.grad(lambda x: x * x.detach())))(X)
     np.testing.assert_allclose(mapped, X)
+
+
+def test_a_slope_beyond_the_element_type_is_infinite() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, change = nnc.jvp(lambda x: x * 2, (nnc.tensor([1.0]),), (np.array([-1e308]),))
+    assert change.tolist() == [-np.inf]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
@@ -45,7 +47,9 @@ def as_array_like(value: Tree, like: ArrayOperand) -> Tree:
     array = as_array(value)
     if array.dtype.kind not in "biufc":
         raise ArgumentError("vjp and jvp", got=shown(value), need="numbers and arrays", origin=caller_origin())
-    return array.astype(like.dtype.numpy)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A number beyond the element type is infinite there.
+        return array.astype(like.dtype.numpy)
 
 
 def flatten_arrays(subject: str, result: Tree) -> tuple[list[Tree], Structure]:
