@@ -209,9 +209,9 @@ def left(place: Place, wanted: Mapping[str, bytes]) -> list[str]:
     return wrong
 
 
-def finish(place: Place, seed: int, wanted: Calm) -> None:
-    """Run to the end: the bytes of a calm run."""
-    process = place.start()
+def finish(place: Place, seed: int, wanted: Calm) -> float:
+    """Run to the end, for the bytes of a calm run; its seconds."""
+    process, began = place.start(), time.perf_counter()
     answers = answered(process) if place.name == "serve" else []
     _, told = process.communicate()
     if place.name == "serve":
@@ -221,25 +221,27 @@ def finish(place: Place, seed: int, wanted: Calm) -> None:
     place.failures += [] if right else [f"behind seed {seed}: code {process.returncode}, {told[-300:]}"]
     place.counts["finished"] += 1
     place.counts["same bytes"] += right
+    return time.perf_counter() - began + (place.name == "serve")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("build", "finetune", "serve"))
-    parser.add_argument("--count", type=int, default=60, help="runs that are stopped (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=60, help="runs that are stopped, at least (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: %(default)s)")
     options = parser.parse_args()
     # A shell's background ignores SIGINT, and so would what is started from here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = calm(options.command)
-    counts, failures = Counter[str](), list[str]()
-    seeds = range(options.first, options.first + options.count)
-    for turn in range(0, len(seeds), TURNS):
+    counts, failures, seed, warm = Counter[str](), list[str](), options.first, wanted.warm
+    while sum(counts[number.name] for number in SIGNALS) < options.count:
         with TemporaryDirectory() as folder:
             place = place_of(options.command, Path(folder))
-            for seed in seeds[turn : turn + TURNS]:
-                stop(place, seed, wanted.cold if seed == seeds[turn] else wanted.warm, wanted)
-            finish(place, seed, wanted)
+            for turn in range(TURNS):
+                stop(place, seed + turn, warm if turn else wanted.cold, wanted)
+            seed += TURNS
+            # As long as it takes beside what else runs on this machine now.
+            warm = finish(place, seed - 1, wanted)
         counts += place.counts
         failures += place.failures
     seconds = [round(wanted.cold, 2), round(wanted.warm, 2)]
