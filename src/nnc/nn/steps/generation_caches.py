@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
-from nnc.errors import UsageError
+from nnc.errors import MemoryLimitError, UsageError
 from nnc.nn.steps.keys import CacheType, StepKey
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.padding import MOST_STEPS
@@ -58,7 +58,11 @@ class Pages:
     @classmethod
     def of(cls, count: int) -> Pages:
         """All free."""
-        return cls(count, [], [0] * count, [*reversed(range(count))])
+        try:
+            return cls(count, [], [0] * count, [*reversed(range(count))])
+        except (MemoryError, OverflowError):
+            got = f"{count:,} pages of {PAGE} tokens"
+            raise MemoryLimitError("generation_caches", got=got, need="fewer rows or tokens") from None
 
     def row(self, number: int) -> Pages:
         """One row of them."""

@@ -10,8 +10,8 @@ from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import BF16, F32
 from nnc.core.values.tensor import Tensor
-from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError
-from nnc.nn.steps.generation_caches import GenerationCaches, Pages
+from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError, UsageError
+from nnc.nn.steps.generation_caches import GenerationCaches, Pages, pages_of_rows
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.open_sizes import OpenSizes
@@ -101,6 +101,10 @@ class ModelPrograms:
         """Caches for the rows and tokens of this key: those that were given back last, where they fit, or new ones."""
         size = (key.batch, key.capacity, key.cache)
         if key.pages:
+            most = pages_of_rows(key.batch, key.capacity, 0)
+            if not 0 < key.pages <= most:
+                need = f"0 to {most:,}, all that {key.batch:,} rows of {key.capacity:,} tokens have"
+                raise UsageError("generation_caches", got=f"{key.pages:,} pages", need=need)
             return GenerationCaches(*size, pages=Pages.of(key.pages))
         try:
             spare = self._spare.pop()
