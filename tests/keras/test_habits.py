@@ -237,7 +237,7 @@ def test_tensorboard_swallows_no_option(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="histogramm_freq"):
         keras.callbacks.TensorBoard(tmp_path, histogramm_freq=1)
     with pytest.raises(ArgumentError, match="profile_batch=a ndarray"):
-        keras.callbacks.TensorBoard(tmp_path, profile_batch=np.ones(2))
+        keras.callbacks.TensorBoard(tmp_path, profile_batch=np.array([0, 1]))
     with pytest.raises(ArgumentError, match="profile_batch=.*nnc.profile"):
         keras.callbacks.TensorBoard(tmp_path, profile_batch=(5, 10))
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
@@ -262,7 +262,7 @@ class TensorBoard(Callback):
         write_images: bool = False,
         write_steps_per_second: bool = False,
         update_freq: Literal["epoch", "batch"] | Count = "epoch",
-        profile_batch: int | str | Sequence[int] = 0,
+        profile_batch: int | str | tuple[int, ...] = 0,
         embeddings_freq: Size = 0,
         embeddings_metadata: str | Mapping[str, str] | None = None,
     ) -> None:
