@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 from tests.skipped import told
+from tests.turns import waiting
 
 # Tests make tens of thousands of kernels that nobody else asks for: they stay with the environment, for the next run.
 # Before anything of the package is imported, which reads this once.
@@ -46,6 +47,15 @@ def pytest_collection(session: pytest.Session) -> None:
             # What fails or is skipped is imported again, and told, where it is collected.
             with suppress(Exception, pytest.skip.Exception):
                 import_module(".".join(file.relative_to(Path(__file__).parents[1]).with_suffix("").parts))
+
+
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the whole suite many cases of one rule take turns (tests/turns.py)."""
+    if config.args_source is not pytest.Config.ArgsSource.TESTPATHS or "NNC_EXAMPLES" in os.environ:
+        return
+    left = waiting(items)
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
 
 
 def pytest_collection_finish() -> None:
