@@ -1,7 +1,7 @@
 """Cases that take turns: of a test with `@pytest.mark.turns(3)` the whole suite runs every third case.
 
 What they show together, each alone shows nearly: one rule over many sizes, operators or processors, and a case costs
-20 ms to a second of compiling. A file or a folder that is named runs all of its cases (`scripts/test tests/symbolic`), and
+20 ms to a second of compiling. A file that is named runs all of its cases (`scripts/test tests/symbolic`), and
 so does a campaign: NNC_EXAMPLES=1 scripts/test
 """
 
