@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = PurePosixPath("src/nnc")
 FLOORS = ("ops", "codegen/kernels", "backends/reference")
-CONFORMANCE = "tests/conformance/test_conformance.py::test_a_backend_agrees_with_the_reference"
+CONFORMANCE = "tests/conformance/test_conformance.py::test_backends_agree_with_the_reference"
 PAGES = "tests/project/test_documentation.py::test_the_code_of_a_page_runs_and_prints_what_the_page_shows"
 
 
@@ -83,7 +83,7 @@ def _imports(test: Path) -> Iterator[str]:
 
 
 def conformance_of(module: PurePosixPath) -> Iterator[str]:
-    """A conformance row of each operator that is named in the family of the module, on each of the backends."""
+    """A conformance row of each operator that is named in the family of the module."""
     for floor in FLOORS:
         if module.is_relative_to(floor) and len(parts := module.relative_to(floor).parts) > 1:
             sources = sorted((ROOT / PACKAGE / "ops" / parts[0]).glob("*.py"))
@@ -93,14 +93,13 @@ def conformance_of(module: PurePosixPath) -> Iterator[str]:
 
 @cache
 def first_rows() -> tuple[tuple[str, str], ...]:
-    """The operator and the name of the first conformance row of each operator on each backend."""
-    from tests.conformance.test_conformance import CLAIMS  # noqa: PLC0415  # it makes every backend, for a second
+    """The operator and the name of the first conformance row of each operator."""
+    from tests.conformance.cases import CASES  # noqa: PLC0415  # it makes all rows, for a second
 
-    rows: dict[tuple[str, str], str] = {}
-    for claim in CLAIMS:
-        backend, case = claim.values
-        rows.setdefault((case.op.name, backend), str(claim.id))
-    return tuple((name, row) for (name, _), row in rows.items())
+    rows: dict[str, str] = {}
+    for case in CASES:
+        rows.setdefault(case.op.name, str(case))
+    return tuple(rows.items())
 
 
 def main(arguments: list[str]) -> int:

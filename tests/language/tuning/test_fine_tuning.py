@@ -27,6 +27,7 @@ from nnc.nn import Progress, read_position
 LOSSES = json.loads((Path(__file__).parent / "torch_losses.json").read_text())
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CASES)
 def test_losses_are_those_of_torch(name: str, tmp_path: Path) -> None:
     """With the same data, seed and first adapter: to 1e-4, where 1e-2 is asked for."""
@@ -83,6 +84,7 @@ def test_the_process_takes_what_was_said(tmp_path: Path) -> None:
     assert abs(took - said) <= 0.05 * said
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["lora", "full", "dpo", "targets"])
 def test_what_was_stopped_goes_on_to_the_very_same_result(name: str, tmp_path: Path) -> None:
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
@@ -134,6 +136,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
         FineTuning(*place, resume=True, rank=4)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("method", ["lora", "qlora", "full"])
 def test_a_gguf_file_is_tuned_adapted_and_merged(method: str, tmp_path: Path) -> None:
     model = write_text_model(tmp_path / "a.gguf", kind="q8_0", context=64)

@@ -88,6 +88,7 @@ def sizes_of(name: str, count: int) -> list[tuple[int, int]]:
     return [(5, 7), (6, 9), *[(numbers.randint(1, 40), numbers.randint(1, 40)) for _ in range(count)]]
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", CASES)
 def test_updates_at_any_size_have_the_bits_of_a_model_for_that_size_alone(name: str, served: list[bool]) -> None:
     made, batch = CASES[name]
@@ -111,6 +112,7 @@ def test_gradients_that_are_summed_have_them_too(name: str) -> None:
         assert bytes_of(alone) == bytes_of(model), pair
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("name", ["images", "rows", "gpt", "lstm"])
 def test_predictions_and_scores_have_them_too(name: str, served: list[bool]) -> None:
     made, batch = CASES[name]
