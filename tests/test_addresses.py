@@ -36,8 +36,9 @@ def training():
     model.fit(x, np.zeros(32, np.int32), epochs=1)
 
 def loaded():
-    import nnc.core.running.llvm_library
     import nnc.backends.llvm.run.engine
+    from nnc.core.running.llvm_library import llvm
+    llvm.llvm_version_info
 
 def file():
     import onnx
@@ -76,7 +77,8 @@ def test_few_addresses_are_told_of_and_more_are_used(
     work: str, before: str, megabytes: int, step: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside errors of Python's, LLVM and ONNX's library ended the process."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    # An empty folder of kernels: a process that finds them loads no LLVM.
+    monkeypatch.setenv("NNC_CACHE_DIR", str(tmp_path))
     program = PROGRAM.replace("BEFORE", before).replace("WORK", work).replace("MEGABYTES", str(megabytes))
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ from nnc.cli.versions import versions
 from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.precautions.machine_memory import group_limit, machine_memory
 from nnc.core.running.dispatch import DISPATCHER
-from nnc.core.running.llvm_library import llvm
+from nnc.core.running.llvm_library import absence, facts
 from nnc.core.settings import SETTINGS, usable_processors
 from nnc.symbolic.sharing.program_disk import KeptOnDisk, kept_on_disk
 
@@ -72,8 +72,8 @@ def doctor(json: AsJson = False, measure: Measure = False) -> int:
     console = output()
     console.print(_machine(findings))
     backends = table("Backends, in order of preference", "name", "state")
-    for name, absence in findings.backends.items():
-        add_row(backends, name, f"absent: {absence}" if absence else "present")
+    for name, why in findings.backends.items():
+        add_row(backends, name, f"absent: {why}" if why else "present")
     console.print(backends)
     devices = table("Devices beside the processor", "device", "what it is")
     for report in findings.devices:
@@ -113,12 +113,12 @@ def examine(*, measured: bool = False) -> Findings:
 
 def _features() -> list[str]:
     """What LLVM knows of the processor; nothing where LLVM is absent."""
-    return [] if llvm is None else sorted(name for name, has in llvm.get_host_cpu_features().items() if has)
+    return [] if absence() else sorted(name for name, has in facts().features.items() if has)
 
 
 def _tiles() -> str:
-    if absence := DISPATCHER.backends["llvm"].absence():
-        return f"not used: {absence}"
+    if why := DISPATCHER.backends["llvm"].absence():
+        return f"not used: {why}"
     return "used" if host_target().tiles else f"not used: {tiles_absence() or 'NNC_LLVM_CPU names a level'}"
 
 

@@ -50,7 +50,7 @@ def test_it_is_present_here() -> None:
 
 
 def test_a_missing_library_is_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(llvm_library, "ABSENCE", "llvmlite cannot be loaded: no such file")
+    monkeypatch.setattr(llvm_library, "absence", lambda: "llvmlite cannot be loaded: no such file")
     absent = LlvmBackend()
     with pytest.warns(RuntimeWarning, match="no such file"):
         assert "no such file" in absent.absence()

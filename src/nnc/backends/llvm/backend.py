@@ -44,7 +44,7 @@ class LlvmBackend:
     def absence(self) -> str:
         """Why LLVM cannot be used here: it is not installed, or its code does not run; warns at the first failure."""
         if self._reason is None:
-            self._reason = llvm_library.ABSENCE or self._trial()
+            self._reason = llvm_library.absence() or self._trial()
             if self._reason:
                 warnings.warn(f"nnc: the llvm backend is absent: {self._reason}", RuntimeWarning, stacklevel=2)
         return self._reason

@@ -32,7 +32,7 @@ class NativeStepStore:
     def storing_key(self) -> str:
         """The processor, the profile that is followed, and all sources; empty where nothing may be kept."""
         try:
-            machine = None if llvm_library.ABSENCE else engine()
+            machine = None if llvm_library.absence() else engine()
         except (RuntimeError, OSError, AttributeError, ValueError):  # who asks the backend is told
             return ""
         text = "" if machine is None else exact_text(machine.target)

@@ -46,7 +46,7 @@ class TargetBackend:
 
     def absence(self) -> str:
         """Why no library can be made: LLVM cannot be loaded."""
-        return llvm_library.ABSENCE
+        return llvm_library.absence()
 
     def refusal(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> str:
         """Why the command is not claimed on these specs; empty when it is."""

@@ -19,6 +19,7 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
+from nnc.backends.llvm.run.object_loader import CodeImage, UnsupportedObjectError
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import Module
@@ -160,9 +161,20 @@ def then_press(function: Callable[..., object]) -> Callable[..., object]:
     return called
 
 
+def refuse(*_: object) -> None:
+    """As of objects that LLVM has to link."""
+    raise UnsupportedObjectError("of another kind")
+
+
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(JITLibraryBuilder, "link"), (JITLibraryBuilder, "add_current_process"), (DiskCache, "load"), (Jit, "_load")],
+    [
+        (JITLibraryBuilder, "link"),
+        (JITLibraryBuilder, "add_current_process"),
+        (CodeImage, "write"),
+        (DiskCache, "load"),
+        (Jit, "_load"),
+    ],
 )
 def test_an_interrupt_while_a_kernel_is_made_stands_in_nobody_s_way(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str
@@ -170,6 +182,8 @@ def test_an_interrupt_while_a_kernel_is_made_stands_in_nobody_s_way(
     jit = Jit(host_target(), DiskCache(None))
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, then_press(getattr(owner, name)))
+        if owner is JITLibraryBuilder:
+            patch.setattr(jit_module, "load_image", refuse)
         with pytest.raises(KeyboardInterrupt):
             jit.kernel(SQUARE)
     assert jit.kernel(SQUARE).addresses

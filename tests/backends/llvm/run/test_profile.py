@@ -11,6 +11,7 @@ from nnc.backends.llvm.run import engine as engines
 from nnc.backends.llvm.run import profile as profiles
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile, profile_of
+from nnc.core.running.llvm_library import facts
 from nnc.core.settings import SETTINGS
 
 LEVELS = (CacheLevel(1, 3 << 14, 12, 128, 100.0, 50.0), CacheLevel(2, 1 << 20, 16, 128, 50.0, 10.0))
@@ -214,14 +215,15 @@ def test_what_is_measured_beside_other_work_is_believed_within_limits() -> None:
 def test_what_is_shipped_of_a_family_is_followed_where_nothing_is_kept(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: family)
-    target = replace(host_target(), vector_bits=256, in_place=True)
+    target, told = host_target(), facts()
+    monkeypatch.setattr(profiles, "facts", lambda: replace(told, processor=family))
+    target = replace(target, vector_bits=256, in_place=True)
     found = profiles.shipped(target)
     assert found is not None
     assert not found.in_place
     assert found.machine.level_two_bytes >= 512 << 10
     assert profiles.shipped(replace(target, vector_bits=128)) is None
-    monkeypatch.setattr(profiles.llvm, "get_host_cpu_name", lambda: "another")
+    monkeypatch.setattr(profiles, "facts", lambda: replace(told, processor="another"))
     assert profiles.shipped(target) is None
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from nnc.backends.gpu.cuda.library import CudaLibrary
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.running.llvm_library import VERSION, content_of, llvm, undisturbed, unlocked
+from nnc.core.running.llvm_library import content_of, llvm, undisturbed, unlocked, version
 from nnc.core.settings import SETTINGS
 from nnc.errors import DeviceError
 
@@ -73,7 +73,7 @@ def _emitted(text: str, machine: llvm.TargetMachine) -> str:
 
 def code_key(text: str, target: TargetDescription, *rest: object) -> str:
     """sha256(text, target, versions)"""
-    return hashlib.sha256("\0".join((text, target.key, VERSION, *map(str, rest))).encode()).hexdigest()
+    return hashlib.sha256("\0".join((text, target.key, version(), *map(str, rest))).encode()).hexdigest()
 
 
 def codes_of(

@@ -27,7 +27,7 @@ class CudaDevices:
             cuda.call("cuInit", 0)
             self.names = tuple(map(str, range(cuda.read(c_int, "cuDeviceGetCount"))))
             self._cuda = cuda
-            self.absence = llvm_library.ABSENCE or ("" if self.names else "the driver has no device")
+            self.absence = llvm_library.absence() or ("" if self.names else "the driver has no device")
         except (OSError, DeviceError) as error:
             self.absence = str(error)
 

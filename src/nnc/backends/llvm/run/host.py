@@ -8,7 +8,7 @@ import sys
 from functools import lru_cache
 
 from nnc.codegen.ir.target import LEVELS, TILE_FEATURES, TargetDescription, describe
-from nnc.core.running.llvm_library import llvm
+from nnc.core.running.llvm_library import facts, llvm
 from nnc.errors import UsageError
 
 ENVIRONMENT_VARIABLE = "NNC_LLVM_CPU"
@@ -30,24 +30,23 @@ def host_target() -> TargetDescription:
 
 @lru_cache(maxsize=8)
 def _target_named(name: str) -> TargetDescription:
-    initialize()
+    told = facts()
     if name in LEVELS:
         processor, features = LEVELS[name]
-        return describe(llvm.get_process_triple(), processor, features, "")
-    flags = llvm.get_host_cpu_features().flatten()
-    return describe(llvm.get_process_triple(), name or llvm.get_host_cpu_name(), _present(), flags)
+        return describe(told.triple, processor, features, "")
+    return describe(told.triple, name or told.processor, _present(), told.flags)
 
 
 def _present() -> frozenset[str]:
     """The features of the processor this process runs on that it may use, in LLVM's words."""
-    neon = {"neon"} if llvm.get_process_triple().startswith(("aarch64", "arm64")) else set[str]()
-    features = frozenset(feature for feature, there in llvm.get_host_cpu_features().items() if there) | neon
+    neon = {"neon"} if facts().triple.startswith(("aarch64", "arm64")) else set[str]()
+    features = frozenset(feature for feature, there in facts().features.items() if there) | neon
     return features - TILE_FEATURES if tiles_absence() else features
 
 
 def tiles_absence() -> str:
     """Why this process may not use tiles (AMX); nothing where it may, for which the system is asked once."""
-    features = llvm.get_host_cpu_features()
+    features = facts().features
     return _refusal() if all(features.get(feature) for feature in TILE_FEATURES) else "the processor has none"
 
 
@@ -67,7 +66,7 @@ def _refusal() -> str:
 
 def runnable_target() -> TargetDescription:
     """`host_target()`, refused with UsageError where its code would hold instructions that this processor lacks."""
-    name, host = os.environ.get(ENVIRONMENT_VARIABLE, ""), llvm.get_host_cpu_name()
+    name, host = os.environ.get(ENVIRONMENT_VARIABLE, ""), facts().processor
     if name not in (*LEVELS, host, ""):
         need = f"one of {', '.join(LEVELS)}, or {host}, which this processor is"
         raise UsageError(ENVIRONMENT_VARIABLE, got=repr(name), need=need)

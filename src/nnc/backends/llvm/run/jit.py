@@ -4,8 +4,9 @@
     object = cache[key] or compile(IR text)
 
 Of a kernel that was made before, the record of its generator tells both keys without the text (`records.py`).
-Loading an object needs no parsing and no code generation. What is not there is compiled on all cores
-(`object_code.py`), in pieces of some kernels: texts and what LLVM makes of them are there for one piece only.
+Loading an object needs no parsing, no code generation, and nothing of LLVM (`object_loader.py`). What is not there is
+compiled on all cores (`object_code.py`), in pieces of some kernels: texts and what LLVM makes of them are there for one
+piece only.
 An interrupt leaves what was loaded before it, and what was compiled on the disk.
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 from nnc.backends.llvm.run.compilations import note_compilation
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
+from nnc.backends.llvm.run.object_loader import LoadedImage, UnsupportedObjectError, load_image
 from nnc.backends.llvm.run.records import Record, Records, records_beside
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel, Phase
@@ -35,7 +37,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
-from nnc.core.running.llvm_library import VERSION, llvm, undisturbed
+from nnc.core.running.llvm_library import llvm, undisturbed, version
 from nnc.core.running.stored_steps import StoredKernel
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
@@ -65,7 +67,7 @@ def _renamed(symbol: str, key: str) -> str:
 
 def source_key(source: str, target: TargetDescription) -> str:
     """sha256(IR text, target, versions of llvmlite and LLVM)"""
-    return hashlib.sha256("\0".join((source, target.key, VERSION)).encode()).hexdigest()
+    return hashlib.sha256("\0".join((source, target.key, version())).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class LoadedCode:
     key: str
     stored: str
     addresses: tuple[int, ...]
-    library: Library
+    library: Library | LoadedImage
 
 
 class Library:
@@ -343,6 +345,20 @@ class Jit(Uncopied):
             return self._load(tuple(again.values()))
 
     def _load(self, codes: Sequence[Code]) -> list[LoadedCode]:
+        """As one library, by LLVM's linker where the objects are not of the kind that needs none."""
+        owner: Library | LoadedImage
+        try:
+            owner, addressed = load_image([code.content or b"" for code in codes], [code.symbols for code in codes])
+        except UnsupportedObjectError:
+            owner, addressed = self._linked_by_llvm(codes)
+        loaded = [
+            LoadedCode(code.key, code.stored, addresses, owner)
+            for code, addresses in zip(codes, addressed, strict=True)
+        ]
+        self._loaded.update((value.key, value) for value in loaded)
+        return loaded
+
+    def _linked_by_llvm(self, codes: Sequence[Code]) -> tuple[Library, list[tuple[int, ...]]]:
         with undisturbed():
             linker = self._linker()
             library = llvm.JITLibraryBuilder()
@@ -354,13 +370,7 @@ class Jit(Uncopied):
             name = f"{codes[0].key}-{next(self._numbers)}"
             tracker = library.add_current_process().link(linker, name)
             addressed = [tuple(int(tracker[symbol]) for symbol in code.symbols) for code in codes]
-            owner = Library(linker, tracker)
-            loaded = [
-                LoadedCode(code.key, code.stored, addresses, owner)
-                for code, addresses in zip(codes, addressed, strict=True)
-            ]
-            self._loaded.update((value.key, value) for value in loaded)
-            return loaded
+            return Library(linker, tracker), addressed
 
     def _linker(self) -> llvm.LLJIT:
         """Another one from time to time: of a library that was unloaded 9 KB stay in its linker."""

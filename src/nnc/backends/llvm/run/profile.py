@@ -16,7 +16,7 @@ from pathlib import Path
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.running.llvm_library import VERSION, llvm
+from nnc.core.running.llvm_library import facts, version
 from nnc.core.settings import usable_processors
 
 PROCESSORS = Path("/sys/devices/system/cpu")
@@ -161,7 +161,7 @@ def profile_of(text: str) -> MachineProfile:
 
 def shipped(target: TargetDescription) -> TargetDescription | None:
     """The target with what was measured of this processor's family; None where it was not tried at these registers."""
-    family = json.loads(SHIPPED.read_text(encoding="utf-8")).get(llvm.get_host_cpu_name())
+    family = json.loads(SHIPPED.read_text(encoding="utf-8")).get(facts().processor)
     bits = str(target.vector_bits)
     if family is None or bits not in family["in_place"]:
         return None
@@ -240,7 +240,7 @@ def _cache(folder: Path | None) -> DiskCache:
 
 def _key(target: TargetDescription) -> str:
     """The host's processor, and the level that code is made for."""
-    return hashlib.sha256("\0".join((host_processor(), target.key, VERSION)).encode()).hexdigest()
+    return hashlib.sha256("\0".join((host_processor(), target.key, version())).encode()).hexdigest()
 
 
 def host_processor() -> str:

@@ -27,7 +27,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
-from nnc.core.running.llvm_library import VERSION
+from nnc.core.running.llvm_library import version
 from nnc.core.settings import SETTINGS
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
@@ -120,5 +120,5 @@ def sources_hash() -> str:
 
 def hash_of_sources(package: Path, loaded: float, cache_folder: Path | None = None) -> str:
     """The hash of what stands in `package`; empty where files are missing, or are not older than `loaded`."""
-    salt = f"{VERSION} {platform.python_version()} {platform.libc_ver()}"
+    salt = f"{version()} {platform.python_version()} {platform.libc_ver()}"
     return digest_of_sources(package, READ, loaded, salt, cache_folder)

@@ -26,7 +26,7 @@ from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import LoadedCode
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, LocalVariable, Module, Type, Value
-from nnc.core.running.llvm_library import ABSENCE
+from nnc.core.running.llvm_library import absence
 from nnc.errors import BackendError
 
 Record = TypeVar("Record")
@@ -91,8 +91,8 @@ class Native:
 
 def translate(function: Callable[..., int]) -> Native:
     """`function` and what it calls, compiled; BackendError, with the line, for what is outside the subset."""
-    if ABSENCE:
-        raise BackendError("translate", got=ABSENCE, need="llvmlite", fix="pip install llvmlite")
+    if why := absence():
+        raise BackendError("translate", got=why, need="llvmlite", fix="pip install llvmlite")
     if not isinstance(function, FunctionType):
         raise BackendError("translate", got=repr(function), need="a function written in Python")
     sources = _sources(function)
