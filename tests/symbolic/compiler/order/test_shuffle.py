@@ -6,6 +6,7 @@ from nnc import ops
 from nnc.core.values.spec import spec
 from nnc.symbolic import ExecKey, SymbolicGraph
 from nnc.symbolic.compiler.order import choose as order_module
+from nnc.symbolic.compiler.order.arrangement import Arrangement
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
 from nnc.symbolic.compiler.order.shuffle import search_order
 from nnc.symbolic.compiler.order.uses import Profile, Uses, peak_bytes, uses_of
@@ -41,15 +42,15 @@ def test_random_orders_stay_topological_and_never_raise_the_peak() -> None:
 
 def test_a_stretch_has_the_bytes_that_it_has_in_the_whole_order() -> None:
     _, execs, uses = tangle(1)
-    profile, size = Profile(execs, uses), len(execs)
+    now, size = Arrangement(execs, uses), len(execs)
     for start, stop in ((0, 9), (20, 60), (size - 3, size)):
         # Not a topological order any more, which the bytes do not ask for.
-        turned = tuple(reversed(profile.order[start:stop]))
-        whole = (*profile.order[:start], *turned, *profile.order[stop:])
-        found, expected = profile.stretch(start, turned), alive_by_definition(whole, uses)
-        assert found.during.tolist() == expected
-        profile.put(start, turned, found)
-        assert (tuple(profile.order), profile.lives) == (whole, Profile(whole, uses).lives)
+        turned = tuple(reversed(now.order[start:stop]))
+        whole = (*now.order[:start], *turned, *now.order[stop:])
+        now.put(now.stretch(start, turned))
+        assert now.during == alive_by_definition(whole, uses)
+        assert (tuple(now.order), now.lives) == (whole, Profile(whole, uses).lives)
+        assert (now.peak, now.during[now.at_peak]) == (max(now.during), max(now.during))
 
 
 def alive_by_definition(order: Order, uses: Uses) -> list[int]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from nnc.symbolic.compiler.order.uses import Profile, Uses
+from nnc.symbolic.compiler.order.arrangement import Arrangement
+from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.records import ExecKey
 
 Before = Mapping[ExecKey, set[ExecKey]]
@@ -25,28 +26,26 @@ MOVES = 400
 def search_order(order: Order, uses: Uses, before: Before, enough: int) -> Order:
     """`order`, rearranged as long as its peak is above `enough` bytes and there are moves left."""
     generator = random.Random(SEED)
-    profile = Profile(order, uses)
+    now = Arrangement(order, uses)
     # A third of the moves are tried again on the same order.
     refused = set[tuple[int, Order]]()
     for _ in range(MOVES):
-        now = profile.bytes
         if now.peak <= enough:
             break
-        step = now.at_peak
-        start = max(step - generator.randrange(REACH), 0)
-        stop = min(step + 1 + generator.randrange(REACH), len(order))
-        part = tuple(profile.order[start:stop])
+        start = max(now.at_peak - generator.randrange(REACH), 0)
+        stop = min(now.at_peak + 1 + generator.randrange(REACH), len(order))
+        part = tuple(now.order[start:stop])
         moved = _put_off(part, before) if generator.randrange(2) else _hurry(part, before)
         start, moved = _changed(start, part, moved)
         if not moved or (start, moved) in refused:
             continue
-        stretch = profile.stretch(start, moved)
-        if (stretch.peak, (stretch.during == now.peak).sum()) <= (now.peak, (now.during == now.peak).sum()):
-            profile.put(start, moved, stretch)
+        stretch = now.stretch(start, moved)
+        if now.lowers(stretch):
+            now.put(stretch)
             refused.clear()
         else:
             refused.add((start, moved))
-    return tuple(profile.order)
+    return tuple(now.order)
 
 
 def _changed(start: int, part: Order, moved: Order) -> tuple[int, Order]:

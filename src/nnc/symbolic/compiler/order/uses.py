@@ -77,42 +77,6 @@ class Profile:
         shared = [self._shared(step, key, self.lives) for step, key in enumerate(order)]
         self.bytes = LiveBytes(((uses.nbytes[root], (life,)) for root, life in self.lives.items()), own, shared)
 
-    def stretch(self, start: int, part: Sequence[ExecKey]) -> LiveBytes:
-        """The bytes alive if the order were `part` from `start` on; `part` holds the execs there."""
-        uses, now, stop = self.uses, self.bytes, start + len(part)
-        lives, before = self._lives_in(start, part), self.lives
-        values = list[tuple[int, tuple[Span]]]()
-        for root, life in lives.items():
-            old, nbytes = before[root], uses.nbytes[root]
-            if life != old and nbytes:
-                values += (nbytes, (life,)), (-nbytes, (old,))
-        own, shared = now.own.copy(), now.shared.copy()
-        own[start:stop] = [uses.scratch.get(key, 0) for key in part]
-        pairs = uses.pairs
-        shared[start:stop] = [
-            self._shared(step, key, lives) if pairs[key] else 0 for step, key in enumerate(part, start)
-        ]
-        return LiveBytes(values, own, shared, (now.through, now.born))
-
-    def put(self, start: int, part: Sequence[ExecKey], live: LiveBytes) -> None:
-        """Let the order be `part` from `start` on, with the bytes that `stretch` found."""
-        self.lives.update(self._lives_in(start, part))
-        self.order[start : start + len(part)] = part
-        self.bytes = live
-
-    def _lives_in(self, start: int, part: Sequence[ExecKey]) -> dict[TensorKey, Span]:
-        """The lives of the roots that the stretch touches: what is used outside of it as well goes on there."""
-        stop, first, last = start + len(part), dict[TensorKey, int](), dict[TensorKey, int]()
-        for step, key in enumerate(part, start):
-            for root in self.touched[key]:
-                first.setdefault(root, step)
-                last[root] = step
-        spans, lives = dict[TensorKey, Span](), self.lives
-        for root, begin in first.items():
-            before, behind = lives[root]
-            spans[root] = (begin if before >= start else before, last[root] if behind < stop else behind)
-        return spans
-
     def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
         pairs = self.uses.pairs[key]
         return shared_bytes(pairs, self.uses.nbytes.__getitem__, lambda root: (lives[root],), step) if pairs else 0
