@@ -89,7 +89,8 @@ def test_weights_begin_as_real_numbers() -> None:
         Turned()((2,))
 
 
-def test_lengths_beyond_every_float_are_no_warning() -> None:
+def test_numbers_beyond_an_element_type_are_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert keras.utils.normalize([1e308, 1e300]).tolist() == [0.0, 0.0]
+        assert keras.utils.to_categorical(np.float16(0.9)).tolist() == [1.0]
