@@ -154,7 +154,7 @@ def calm(name: str) -> Calm:
             _, told = process.communicate()
             assert process.returncode in {0, *CODES[signal.SIGTERM]}, told
             seconds.append(time.perf_counter() - began + (name == "serve"))
-        return Calm(*seconds, place.files(), "".join(answers[:1]))
+        return Calm(seconds[0], seconds[1], place.files(), "".join(answers[:1]))
 
 
 def answered(process: subprocess.Popen[str]) -> list[str]:
