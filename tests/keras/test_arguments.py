@@ -94,3 +94,8 @@ def test_numbers_beyond_an_element_type_are_no_warning() -> None:
         warnings.simplefilter("error")
         assert keras.utils.normalize([1e308, 1e300]).tolist() == [0.0, 0.0]
         assert keras.utils.to_categorical(np.float16(0.9)).tolist() == [1.0]
+
+
+def test_shares_of_no_classes_are_told_of() -> None:
+    with pytest.raises(NncError, match="an axis of classes"):
+        keras.losses.categorical_crossentropy(1.0, 1.0, label_smoothing=0.1)

@@ -173,6 +173,9 @@ def categorical_crossentropy(
 ) -> ArrayOperand:
     """-Σ t · ln p, of shares of classes"""
     t, y = operands(y_true, y_pred)
+    if not -len(y.shape) <= axis < len(y.shape):
+        got = f"axis={axis} of y_pred {tuple(y.shape)}"
+        raise ShapeError("categorical_crossentropy", got=got, need="an axis of classes", origin=caller_origin())
     if label_smoothing:
         t = t * (1.0 - label_smoothing) + label_smoothing / y.shape[axis]
     return -n.sum(t * _logarithms(y, from_logits, axis), axis=axis)
