@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 import threading
 from typing import NoReturn
 
 import pytest
+from tests.forks import LIBRARIES, forking
 
 from nnc import addresses
 from nnc.addresses import check_addresses, start, within_addresses
@@ -80,9 +79,9 @@ def test_few_addresses_are_told_of_and_more_are_used(
     # An empty folder of kernels: a process that finds them loads no LLVM.
     monkeypatch.setenv("NNC_CACHE_DIR", str(tmp_path))
     program = PROGRAM.replace("BEFORE", before).replace("WORK", work).replace("MEGABYTES", str(megabytes))
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    told, *rest = done.stdout.splitlines()
+    code, out, complaint = forking(LIBRARIES).run(program)
+    assert code == 0, complaint
+    told, *rest = out.splitlines()
     assert told.startswith(f"told: {step}")
     assert "(RLIMIT_AS)" in told
     assert rest == ["went on"]
@@ -124,9 +123,9 @@ print(told)
 
 
 def test_the_error_is_made_where_nothing_is_left() -> None:
-    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("the step: got a limit of")
+    code, out, complaint = forking(LIBRARIES).run(FULL)
+    assert code == 0, complaint
+    assert out.startswith("the step: got a limit of")
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from tests.forks import LIBRARIES, forking
 
 
-def told(program: str) -> str:
-    """What a process of its own prints."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def told(program: str, preparation: str = LIBRARIES) -> str:
+    """What a process prints that has imported nothing of nnc before."""
+    code, out, complaint = forking(preparation).run(program)
+    assert code == 0, complaint
+    return out.strip()
 
 
 def test_the_front_door_imports_nothing() -> None:
     program = (
         "import sys, nnc; print([name for name in sys.modules if name.startswith(('nnc.', 'numpy', 'ml_dtypes'))])"
     )
-    assert told(program) == "[]"
+    assert told(program, preparation="") == "[]"
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from tests.forks import COMMAND_LINE, COMMANDS, ForkedProgram, forking
 
 from nnc.cli.main import main
 from nnc.core.settings import SETTINGS
-
-COMMAND = (sys.executable, "-P", "-m", "nnc.cli.main")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +61,14 @@ def call(folder: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[
 
 
 @pytest.fixture
-def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start(folder: Path) -> Iterator[Callable[..., ForkedProgram]]:
     """Start a command in a process of its own, in `folder`, with pipes for both outputs."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[ForkedProgram] = []
 
-    def run(*arguments: str, stdout: int = PIPE, stderr: int = PIPE, **environment: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
-            encoding="utf-8",
-        )
+    def run(*arguments: str, stdout: int = PIPE, stderr: int = PIPE, **environment: str) -> ForkedProgram:
+        surroundings = os.environ | environment
+        options = {"cwd": folder, "env": surroundings, "stdout": stdout, "stderr": stderr}
+        process = forking(COMMANDS).start(COMMAND_LINE, *arguments, **options)
         started.append(process)
         return process
 
@@ -89,7 +79,7 @@ def start(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def shell(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Ran]:
+def shell(start: Callable[..., ForkedProgram]) -> Callable[..., Ran]:
     """Run a command in a process of its own to its end."""
 
     def run(*arguments: str, **environment: str) -> Ran:
@@ -105,5 +95,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoint of two epochs with seed 0 on the reference backend."""
     checkpoint = tmp_path_factory.mktemp("trained") / "digits.safetensors"
     options = ("--epochs", "2", "--backend", "reference", "--checkpoint", str(checkpoint))
-    subprocess.run([*COMMAND, "train", "digits", *options], check=True, capture_output=True, timeout=120)
+    code, _, told = forking(COMMANDS).run(COMMAND_LINE, "train", "digits", *options)
+    assert code == 0, told
     return checkpoint

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import COMMAND
+from tests.forks import COMMAND_LINE, COMMANDS, forking
 
 from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.profile import MOST_TIMES, keep_profile, kept_profile
@@ -56,13 +55,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The cache that training leaves, and the checksum of its weights."""
     place = tmp_path_factory.mktemp("built")
     (place / "rows.csv").write_text(ROWS)
-    environment = {**os.environ, "NNC_CACHE_DIR": str(place / "cache")}
-    ran = subprocess.run([*COMMAND, *OPTIONS], cwd=place, env=environment, capture_output=True, check=True)
+    environment = os.environ | {"NNC_CACHE_DIR": str(place / "cache")}
+    code, told, _ = forking(COMMANDS).run(COMMAND_LINE, *OPTIONS, cwd=place, env=environment)
+    assert code == 0
     # Measured while others worked, it would be measured again by the next process, and other kernels might be chosen.
     # Processors whose family is shipped are not measured.
     if profile := kept_profile(runnable_target(), place / "cache"):
         keep_profile(runnable_target(), place / "cache", replace(profile, times=MOST_TIMES))
-    return place / "cache", json.loads(ran.stdout)["sha256"]
+    return place / "cache", json.loads(told)["sha256"]
 
 
 def test_nothing_is_written_when_told_so(train: Train, shell, built: tuple[Path, str], cache: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -37,12 +35,5 @@ def test_the_command_knows_its_options(call, monkeypatch: pytest.MonkeyPatch) ->
     assert "--html" in call().out.split()
 
 
-def test_the_command_answers_what_the_script_asks() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-P", "-m", "nnc.cli.main"],
-        env=os.environ | asked("nnc me"),
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    assert "memplan" in ran.stdout.split()
+def test_the_command_answers_what_the_script_asks(shell) -> None:
+    assert "memplan" in shell(**asked("nnc me")).out.split()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.forks import LIBRARIES, forking
 
 from nnc import __version__
 from nnc.cli import device_rates
@@ -104,8 +103,7 @@ def test_people_read_the_same_facts(call) -> None:
 
 def test_a_machine_without_llvm_is_told_too() -> None:
     program = "import sys; sys.modules['llvmlite'] = None; from nnc.cli.main import main; main(['doctor', '--json'])"
-    done = subprocess.run([sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True)
-    found = json.loads(done.stdout)
+    found = json.loads(forking(LIBRARIES).run(program)[1])
     assert (found["features"], found["profile"]) == ([], None)
     assert found["tiles"].startswith("not used: llvmlite cannot be loaded")
 

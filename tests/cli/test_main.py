@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forks import LIBRARIES, forking
 
 from nnc import __version__
 from nnc.cli import doctor, main
@@ -104,7 +103,7 @@ def test_a_reader_that_leaves_is_no_error(start) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_cannot_be_written(start) -> None:
     with open("/dev/full", "w") as full:
-        process: subprocess.Popen[str] = start("ops", stdout=full.fileno())
+        process = start("ops", stdout=full.fileno())
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     (line,) = err.splitlines()
@@ -122,7 +121,10 @@ class Press(importlib.abc.MetaPathFinder):
 
 with open("pyproject.toml", "rb") as file:
     module, _, function = tomllib.load(file)["project"]["scripts"]["nnc"].partition(":")
-# As the installed command does it.
+# As the installed command does it, where libraries have not been imported before.
+for name in [*sys.modules]:
+    if name.partition(".")[0] == sys.argv[1]:
+        del sys.modules[name]
 sys.meta_path.insert(0, Press())
 sys.exit(getattr(import_module(module), function)())
 """
@@ -130,16 +132,13 @@ sys.exit(getattr(import_module(module), function)())
 
 @pytest.mark.parametrize("name", ["nnc", "numpy", "nnc.core.settings", "typer", "nnc.cli.main"])
 def test_the_installed_command_ends_without_a_trace_at_any_import(name: str) -> None:
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "src"), *sys.path])}
-    command = [sys.executable, "-c", AT_AN_IMPORT, name]
-    ran = subprocess.run(command, capture_output=True, check=False, cwd=root, env=environment, stdin=subprocess.DEVNULL)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, b"", b"")
+    ran = forking(LIBRARIES).run(AT_AN_IMPORT, name, cwd=Path(__file__).parents[2])
+    assert ran == (-signal.SIGINT, "", "")
 
 
 def test_python_runs_the_package(folder) -> None:
-    ran = subprocess.run([sys.executable, "-m", "nnc", "--version"], cwd=folder, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout.strip()) == (0, __version__)
+    program = "import runpy; runpy.run_module('nnc', run_name='__main__', alter_sys=True)"
+    assert forking(LIBRARIES).run(program, "--version", cwd=folder) == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize("text", ["12parsecs", "-1", "1e9", "", "MB", "0x10", "١٢MB!"])
@@ -151,12 +150,13 @@ def test_what_is_no_number_of_bytes_is_refused(call, text: str) -> None:
 
 def test_a_command_imports_itself_alone() -> None:
     program = "import sys; from nnc.cli.main import main; main(['memplan', '--help']); print(sorted(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert "'nnc.cli.memplan'" in ran.stdout
-    assert "'nnc.cli.train'" not in ran.stdout
+    code, out, _ = forking(LIBRARIES).run(program)
+    assert code == 0
+    assert "'nnc.cli.memplan'" in out
+    assert "'nnc.cli.train'" not in out
 
 
 def test_the_command_line_needs_no_extra() -> None:
     absent = "onnx=None, sklearn=None, scipy=None, PIL=None, pyarrow=None"
     program = f"import sys; sys.modules.update({absent}); from nnc.cli.main import application; application()"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert forking(LIBRARIES).run(program) == (0, "", "")

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forks import ForkedProgram
 
 from nnc import nn
 from nnc.cli.recipe import Notes
@@ -308,7 +309,7 @@ class TestStopAndResume:
         finish_and_compare(call, folder)
 
 
-def wait_for_epoch(process: subprocess.Popen[str]) -> None:
+def wait_for_epoch(process: ForkedProgram) -> None:
     """Until the line of an epoch is there; its checkpoint is written right after."""
     assert process.stderr is not None
     assert process.stderr.readline().startswith("epoch ")

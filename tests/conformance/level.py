@@ -1,6 +1,6 @@
-"""python -m tests.conformance.level ROW: the row of this number of each operator, LLVM against the reference.
+"""python -m tests.conformance.level ROW: the row of this number of every third operator, LLVM against the reference.
 
-Numbers begin anew behind an operator's last row.
+Numbers begin anew behind an operator's last row; 0, 1 and 2 together meet every operator.
 
 For a process whose NNC_LLVM_CPU names a level below the processor's own, which one process can choose but once.
 """
@@ -29,7 +29,7 @@ def main(number: int) -> None:
     for case in CASES:
         if not refusals(BACKENDS["llvm"], case).get(case.dtypes[0], "claimed"):
             claimed.setdefault(case.op.name, []).append(case)
-    rows = [cases[number % len(cases)] for cases in claimed.values()]
+    rows = [cases[number % len(cases)] for cases in [*claimed.values()][number % 3 :: 3]]
     for case in rows:
         compare(case, case.dtypes[0])
     print(f"{len(rows)} rows agree")

@@ -1,14 +1,12 @@
-"""Code for levels below the processor's own gives the reference's results; each meets another row of an operator."""
+"""Code for levels below the processor's own gives the reference's results; each meets every third operator."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.conformance.runs import BACKENDS
+from tests.forks import forking
 
 from nnc.backends.llvm.run.host import ENVIRONMENT_VARIABLE, runnable_target
 from nnc.errors import UsageError
@@ -24,14 +22,8 @@ def test_rows_agree_at_a_lower_level(row: int, level: str, monkeypatch: pytest.M
         runnable_target()
     except UsageError as absent:
         pytest.skip(str(absent))
-    paths = os.pathsep.join((str(ROOT / "src"), str(ROOT)))
-    environment = os.environ | {"PYTHONPATH": paths}
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.conformance.level", str(row)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+    code, out, told = forking(f"import sys; sys.path.append({str(ROOT)!r}); import tests.conformance.level").run(
+        "import sys; from tests.conformance.level import main; main(int(sys.argv[1]))", str(row)
     )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    assert ran.stdout.endswith("rows agree\n")
+    assert code == 0, told[-3000:]
+    assert out.endswith("rows agree\n")

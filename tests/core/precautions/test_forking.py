@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 
 import pytest
+from tests.forks import COMMANDS, forking
 
 from nnc.core.precautions.forking import fork_safe_lock, fork_safe_rlock, in_children
 
@@ -100,7 +99,4 @@ print(codes)
 
 
 def test_a_child_of_a_process_that_compiles_works() -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", FORKS, "4"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
-    assert (ran.stdout, ran.stderr) == ("[0, 0, 0, 0]\n", "")
+    assert forking(COMMANDS).run(FORKS, "4") == (0, "[0, 0, 0, 0]\n", "")

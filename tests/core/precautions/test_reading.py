@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.forks import COMMANDS, forking
 
 import nnc
 from nnc import nn, onnx
@@ -112,8 +111,8 @@ print(refused > 0)
 @pytest.mark.parametrize("kind", ["load", "weights", "layer", "checkpoint", "model"])
 def test_loading_a_file_that_somebody_shortens_is_an_error_at_most(tmp_path: Path, kind: str) -> None:
     """Files were mapped while they were copied: one that was shortened then ended the process (SIGBUS)."""
-    child = subprocess.run([sys.executable, "-c", SHORTENED, str(tmp_path / "f"), kind], capture_output=True, text=True)
-    assert (child.stdout, child.returncode) == ("True\n", 0), child.stderr[-2000:]
+    code, out, told = forking(COMMANDS).run(SHORTENED, str(tmp_path / "f"), kind)
+    assert (out, code) == ("True\n", 0), told[-2000:]
 
 
 @pytest.mark.parametrize("door", [name for name in DOORS if "load" not in name and name != "pretrained"])
