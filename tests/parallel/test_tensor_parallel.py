@@ -112,10 +112,10 @@ def test_dropout_guards_and_a_loaded_state_are_those_of_one_rank() -> None:
 def test_a_launch_of_two_ranks_gives_the_losses_of_one(
     launched: Launched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = launched(2, "tensor_parallel.py", str(tmp_path / "2.npy"))
+    result = launched(2, "split_model.py", str(tmp_path / "2.npy"))
     assert result.returncode == 0, result.stderr
-    monkeypatch.setattr(sys, "argv", ["tensor_parallel.py", str(tmp_path / "1.npy")])
-    runpy.run_path(str(PROGRAMS / "tensor_parallel.py"))
+    monkeypatch.setattr(sys, "argv", ["split_model.py", str(tmp_path / "1.npy")])
+    runpy.run_path(str(PROGRAMS / "split_model.py"))
     one, two = (np.load(tmp_path / f"{ranks}.npy") for ranks in (1, 2))
     np.testing.assert_allclose(two, one, rtol=1e-9)
 

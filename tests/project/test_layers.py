@@ -42,7 +42,7 @@ DOORS = {
     "onnx": set[str](),
     "language": {"gguf"},
     "parallel": {
-        "block_operators", "buckets", "launching", "ordering", "places", "splitting", "splitting_rules",
+        "block_operators", "buckets", "launching", "ordering", "pipelining", "places", "splitting", "splitting_rules",
         "tensor_shards",
     },
 }  # fmt: skip

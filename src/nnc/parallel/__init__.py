@@ -26,6 +26,7 @@ from nnc.parallel.mesh import RankGroup as RankGroup
 from nnc.parallel.mesh import count_of_all as count_of_all
 from nnc.parallel.mesh import everyone as everyone
 from nnc.parallel.mesh import joined as joined
+from nnc.parallel.pipelining import Pipeline as Pipeline
 from nnc.parallel.simulation import Simulation as Simulation
 from nnc.parallel.simulation import Wire as Wire
 from nnc.parallel.simulation import measure_wire as measure_wire

@@ -65,6 +65,7 @@ class RankOperation(IntEnum):
     SHIFT = 7
     BARRIER = 8
     AGREE = 9
+    HAND_OVER = 10
 
 
 class Communicator:
@@ -87,6 +88,9 @@ class Communicator:
         # After a wait that was broken off: buffers that messages may still be written to, and why nothing goes on.
         self._abandoned: list[object] = []
         self._broken = ""
+        # Messages on their way to one rank, which hold their memory, and how many went to each and came from each.
+        self._under_way: list[tuple[Any, Array]] = []
+        self._handed, self._taken = dict[int, int](), dict[int, int]()
 
     def __repr__(self) -> str:
         return f"Communicator({self.name}: rank {self.rank} of {self.size})"
@@ -229,6 +233,34 @@ class Communicator:
         self._trade(tag, {(self.rank + by) % self.size: array}, {(self.rank - by) % self.size: received})
         return received
 
+    def hand_over(self, array: Array, rank: int, label: str) -> None:
+        """Send a rank this array, which `take_in` of the same label gives there; we go on before it has come."""
+        self._handed[rank] = self._handed.get(rank, 0) + 1
+        tag = self._letter(self._handed[rank], array.shape, array.dtype, label)
+        held = np.array(array, order="C")
+        with self._one_at_a_time:
+            self._check_whole()
+            self._under_way = [each for each in self._under_way if not each[0].Test()]
+            if self._wire is not None and held.size:
+                self._under_way.append((self._wire.Isend(_bytes(held), rank, tag), held))
+
+    def take_in(self, shape: tuple[int, ...], dtype: np.dtype[Any], rank: int, label: str) -> Array:
+        """What a rank hands over by this label."""
+        self._taken[rank] = self._taken.get(rank, 0) + 1
+        received = np.empty(shape, dtype)
+        self._trade(self._letter(self._taken[rank], shape, dtype, label), {}, {rank: received})
+        return received
+
+    def _letter(self, count: int, shape: tuple[int, ...], dtype: object, label: str) -> int:
+        """A number that is the same on both ranks: a digest of how many letters went before, and what it is."""
+        digest = hashlib.blake2s(f"{count} {shape} {dtype} {label}".encode(), digest_size=8).digest()
+        return RankOperation.HAND_OVER + KINDS * (int.from_bytes(digest, "little") % self._digests)
+
+    def _check_whole(self) -> None:
+        if self._broken:
+            fix = "end this launch and begin another from a checkpoint"
+            raise RanksError(self.name, got=f"{self._broken}, before", need="ranks in one place", fix=fix)
+
     def barrier(self) -> None:
         """Wait until every rank is here."""
         self._gathered_bytes(RankOperation.BARRIER, b"\0")
@@ -295,9 +327,7 @@ class Communicator:
             return
         wire, others = self._wire, range(self.size)
         with self._one_at_a_time:
-            if self._broken:
-                fix = "end this launch and begin another from a checkpoint"
-                raise RanksError(self.name, got=f"{self._broken}, before", need="ranks in one place", fix=fix)
+            self._check_whole()
             requests = [dict[int, Any](), dict[int, Any]()]
             try:
                 for rank in others:
@@ -380,7 +410,7 @@ def _name_of(tag: int) -> str:
     return RankOperation(kind).name.lower() if kind in RankOperation._value2member_map_ else "something else"
 
 
-_COMBINE: Mapping[str, Callable[[Array, Array, Array], object]] = {
+_COMBINE: Mapping[str, Callable[..., object]] = {
     "sum": np.add,
     "mean": np.add,
     "max": np.maximum,
@@ -393,7 +423,7 @@ def _reduced(parts: Array, operation: Reduction) -> Array:
     small = parts.dtype.kind not in "iub" and parts.dtype.itemsize == 2
     total = parts[0].astype(np.float32) if small else np.array(parts[0])
     for part in parts[1:]:
-        _COMBINE[operation](total, part, total)
+        _COMBINE[operation](total, part, out=total)
     if operation == "mean":
         total = (total / len(parts)).astype(total.dtype)
     return total.astype(parts.dtype) if small else total

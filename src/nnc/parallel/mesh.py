@@ -56,6 +56,16 @@ class Mesh:
         sizes = (self.data, self.tensor, self.pipe)
         return RankGroup(sizes[AXES.index(axis)], axis, sizes)
 
+    def own_place(self) -> tuple[int, int, int]:
+        """Where this process stands; at the first place where the launch is of another size."""
+        ranks = world()
+        return self.place(ranks.rank) if ranks.size == self.size else (0, 0, 0)
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether this process is one of so many ranks."""
+        return world().size == self.size
+
     def place(self, rank: int) -> tuple[int, int, int]:
         """Where a rank stands, by axis."""
         rest, pipe = divmod(rank, self.pipe)

@@ -214,7 +214,7 @@ class GraphSplitter:
         """See to it that the whole value is there."""
         root = self.graph.root(key)
         split = self.local.get(root)
-        if split is None or root in self._joined:
+        if split is None or root in self._joined or self.graph.writers(root):
             return
         self._joined.add(root)
         self.blamed.update(path for path in split.causes if not (at_end and self._pays_alone(path)))

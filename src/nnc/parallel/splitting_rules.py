@@ -334,6 +334,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "index_select": _looked_up,
         "rotary": _turned,
         "scatter": _kept,
+        "transfer": _elementwise,
         "transpose": _transposed,
     }
 )

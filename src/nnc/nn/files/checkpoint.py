@@ -137,7 +137,8 @@ def load_checkpoint(
     only the rate differs; else the optimizer begins anew.
     """
     options = model.options
-    group = options.all_ranks if options.zero_stage or options.tensor_ranks else None
+    is_parted = options.zero_stage or options.tensor_ranks or options.pipe_ranks
+    group = options.all_ranks if is_parted else None
     work = partial(_load, Path(path), model, another_optimizer, trained_only)
     return work() if group is None else all_or_none(joined(group), "load_checkpoint", work)
 
@@ -161,7 +162,7 @@ def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool)
     def load() -> None:
         with Shield():
             for name, each in wanted.items():
-                each.tensor.copy_from(each.values(stored[name]))
+                each.take(stored[name])
             for tensor in forgotten:
                 tensor.clear()
             model.updates, model.since, model.draws = position.updates, position.since, position.draws
@@ -243,7 +244,7 @@ def _held(model: Model, trained_only: bool) -> dict[str, Held]:
     held = held_of(model)
     weights = {path: row for path, row in model.specs.items() if row.trainable or not trained_only}
     named = {f"model.{path}": held[path] for path in weights}
-    return named | {f"optimizer.{path}": held[path] for path in model.states}
+    return named | {f"optimizer.{name}": each for name, each in held.items() if name not in model.specs}
 
 
 @checked

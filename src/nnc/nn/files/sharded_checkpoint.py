@@ -36,8 +36,6 @@ from nnc.parallel.block_operators import BlockPlace, block_of
 from nnc.parallel.tensor_shards import shard_size
 
 PARTS = "parts"
-# More than any checkpoint has.
-MOST_PARTS = 1 << 30
 # Names come from a file: they lead nowhere else.
 FOLDER = re.compile(rf"[^/\\\0]+\.{PARTS}")
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -50,33 +48,42 @@ Seal = Callable[[Facts, Mapping[str, Tensor]], str]
 class Held:
     """A tensor as this process has it, of a `whole` one: all of it, its block, or a flat shard of either.
 
-    `shard` and `block` are pairs of a rank and how many there are, the block along the axis of `place`.
+    `shard` and `block` are pairs of a rank and how many there are, the block along the axis of `place`. Of a pipeline's
+    tensors those of other stages are None.
     """
 
-    tensor: Tensor
+    tensor: Tensor | None
     whole: TensorSpec
     shard: tuple[int, int] = (0, 1)
     place: BlockPlace | None = None
     block: tuple[int, int] = (0, 1)
+    stage: int | None = None
 
     @property
     def is_part(self) -> bool:
         """Whether others have the rest."""
-        return self.shard[1] > 1 or self.place is not None
+        return self.shard[1] > 1 or self.place is not None or self.stage is not None
 
     def is_written(self, data: int, tensor: int) -> bool:
         """Whether the rank at this place of the mesh writes it: of several that have the same the first."""
-        return (self.shard[1] > 1 or not data) and (self.place is not None or not tensor)
+        has = self.tensor is not None
+        return has and (self.shard[1] > 1 or not data) and (self.place is not None or not tensor)
 
     @property
     def layout(self) -> StoredLayout:
         """How it lies in parts."""
         axis = None if self.place is None else self.place.axis
-        return StoredLayout(self.whole, self.shard[1], axis, self.block[1])
+        return StoredLayout(self.whole, self.shard[1], axis, self.block[1], self.stage or 0)
 
     def plain(self) -> Tensor:
         """The whole tensor, of a process that has all of it."""
+        assert self.tensor is not None
         return self.tensor if self.tensor.shape == self.whole.shape else self.tensor.reshape(self.whole.shape)
+
+    def take(self, stored: StoredTensor) -> None:
+        """The values from a file."""
+        if self.tensor is not None:
+            self.tensor.copy_from(self.values(stored))
 
     def values(self, stored: StoredTensor) -> NDArray[Any]:
         """What of a stored tensor is ours, with zeros behind the end."""
@@ -87,6 +94,8 @@ class Held:
         return self._shard(flat.size, lambda begin, end: flat[begin:end])
 
     def _shard(self, most: int, flat: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+        if self.tensor is None:
+            return np.empty(0, self.whole.dtype.numpy)
         size = self.tensor.spec.elements
         begin, end = (min((self.shard[0] + further) * size, most) for further in (0, 1))
         values = np.zeros(size, self.whole.dtype.numpy)
@@ -102,6 +111,7 @@ class StoredLayout:
     shards: int
     axis: int | None
     blocks: int
+    stage: int = 0
 
     @property
     def block(self) -> TensorSpec:
@@ -112,16 +122,27 @@ class StoredLayout:
 
     def written(self) -> list[object]:
         """As JSON."""
-        return [self.whole.dtype.name, [*self.whole.shape], self.shards, self.axis, self.blocks]
+        return [self.whole.dtype.name, [*self.whole.shape], self.shards, self.axis, self.blocks, self.stage]
 
     @classmethod
     def read(cls, row: Any) -> StoredLayout:  # noqa: ANN401  # JSON
         """Of JSON; ValueError and the like for anything else."""
-        kind, shape, shards, axis, blocks = row
+        kind, shape, shards, axis, blocks, stage = row
         whole = TensorSpec(tuple(shape), dtype_of(kind))
-        if min(shards, blocks) < 1 or not (axis is None or 0 <= axis < whole.rank):
+        if min(shards, blocks) < 1 or stage < 0 or not (axis is None or 0 <= axis < whole.rank):
             raise ValueError
-        return cls(whole, int(shards), axis, int(blocks))
+        return cls(whole, int(shards), axis, int(blocks), int(stage))
+
+    def part(self, shard: int, block: int, mesh: tuple[int, int]) -> int:
+        """The number of the part that has a shard of a block, of ranks along `tensor` and `pipe`."""
+        columns, stages = mesh
+        return (shard * columns + block) * stages + self.stage
+
+    def fits(self, mesh: tuple[int, int], parts: int) -> bool:
+        """Whether so many parts can have it."""
+        columns, stages = mesh
+        last = self.part(self.shards - 1, self.blocks - 1, mesh)
+        return self.blocks <= columns and self.stage < stages and last < parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +163,17 @@ def held_of(model: Model) -> dict[str, Held]:
     sharding, specs, group = model.options.sharding, model.specs, model.options.ranks
     shard = (0, 1) if group is None or not sharding.stage else (joined(group).rank, group.size)
 
-    def held(row: ParameterSpec, tensor: Tensor, whole: TensorSpec, *, in_shards: bool) -> Held:
-        own = shard if in_shards else (0, 1)
+    def held(row: ParameterSpec, tensor: Tensor | None, whole: TensorSpec, *, in_shards: bool) -> Held:
+        own, stage = shard if in_shards else (0, 1), None if sharding.pipe is None else row.stage
         if row.place is None or not sharding.is_block(row) or whole.shape != row.spec.shape:
-            return Held(tensor, whole, own)
-        return Held(tensor, whole, own, row.place, (joined(row.place.group).rank, row.place.group.size))
+            return Held(tensor, whole, own, stage=stage)
+        return Held(tensor, whole, own, row.place, (joined(row.place.group).rank, row.place.group.size), stage)
 
-    rows = {
-        path: held(specs[path], tensor, specs[path].spec, in_shards=sharding.splits(specs[path]))
-        for path, tensor in model.tensors().items()
-    }
+    tensors = model.tensors()
+    rows = {path: held(row, tensors.get(path), row.spec, in_shards=sharding.splits(row)) for path, row in specs.items()}
     for path, part in optimizers_of(model.optimizer, specs).items():
         for name, whole in part.state_specs(specs[path].spec).items():
-            state = model.states[f"{path}.{name}"]
+            state = model.states.get(f"{path}.{name}")
             rows[f"{path}.{name}"] = held(specs[path], state, whole, in_shards=sharding.stage > 0)
     return rows
 
@@ -162,9 +181,10 @@ def held_of(model: Model) -> dict[str, Held]:
 def save_parts(path: Path, mesh: Mesh, facts: Facts, held: Mapping[str, Held], seal: Seal, *, keep: int) -> None:
     """Write our part, and once all ranks have, the file that names them; every rank calls it."""
     ranks = joined(RankGroup(mesh.size))
-    data, tensor, _ = mesh.place(ranks.rank)
+    data, column, _ = mesh.place(ranks.rank)
     parted = {name: each for name, each in held.items() if each.is_part}
-    own = {name: each.tensor for name, each in parted.items() if each.is_written(data, tensor)}
+    written = {name: each.tensor for name, each in parted.items() if each.is_written(data, column)}
+    own = {name: tensor for name, tensor in written.items() if tensor is not None}
     same = {name: each.plain() for name, each in held.items() if not each.is_part}
     folder = _folder(path)
 
@@ -178,7 +198,7 @@ def save_parts(path: Path, mesh: Mesh, facts: Facts, held: Mapping[str, Held], s
     rows = ranks.all_gather(np.frombuffer(digest.encode(), np.uint8)[None])
     wholes = {name: each.layout.written() for name, each in parted.items()}
     digests = [row.tobytes().decode() for row in rows]
-    parts = {"folder": folder.name, "digests": digests, "columns": mesh.tensor, "wholes": wholes}
+    parts = {"folder": folder.name, "digests": digests, "mesh": [mesh.tensor, mesh.pipe], "wholes": wholes}
 
     def write_names() -> None:
         if ranks.rank == 0:
@@ -201,28 +221,22 @@ def stored_in(path: Path, file: TensorFile) -> dict[str, StoredTensor]:
             raise ValueError
         if not digests or not all(DIGEST.fullmatch(digest) for digest in digests):
             raise ValueError
-        columns = int(parts["columns"])
+        columns, stages = parts["mesh"]
+        mesh = (int(columns), int(stages))
         layouts = {str(name): StoredLayout.read(row) for name, row in parts["wholes"].items()}
-        if columns < 1 or any(_last_part(layout, columns) >= len(digests) for layout in layouts.values()):
+        if not all(layout.fits(mesh, len(digests)) for layout in layouts.values()):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError, UsageError):
         raise _damaged(path, "names of parts that cannot be read") from None
-    pieces = _Pieces(path, path.parent / folder, digests, columns)
+    pieces = _Pieces(path, path.parent / folder, digests, mesh)
     return stored | {name: StoredTensor(layout.whole, pieces.of(name, layout)) for name, layout in layouts.items()}
 
 
-def _last_part(layout: StoredLayout, columns: int) -> int:
-    """The number of the last part that has some of it."""
-    return (layout.shards - 1) * columns + layout.blocks - 1 if layout.blocks <= columns else MOST_PARTS
-
-
 class _Pieces:
-    """The parts of a checkpoint, each opened and checked when it is first read: that of shard s of block b is
-    s · `columns` + b.
-    """
+    """The parts of a checkpoint of ranks along `tensor` and `pipe`, each opened and checked when it is first read."""
 
-    def __init__(self, path: Path, folder: Path, digests: list[str], columns: int) -> None:
-        self._path, self._folder, self._digests, self._columns = path, folder, digests, columns
+    def __init__(self, path: Path, folder: Path, digests: list[str], mesh: tuple[int, int]) -> None:
+        self._path, self._folder, self._digests, self._mesh = path, folder, digests, mesh
         self._open: dict[int, Mapping[str, Tensor]] = {}
 
     def of(self, name: str, layout: StoredLayout) -> Callable[[int, int], NDArray[Any]]:
@@ -246,7 +260,7 @@ class _Pieces:
         for shard in range(begin // size, -(-end // size)) if size else ():
             first, last = max(begin - shard * size, 0), min(end - shard * size, size)
             shape = (size,) if layout.shards > 1 else spec.shape
-            piece = self._piece(shard * self._columns + block, name, replace(spec, shape=shape))
+            piece = self._piece(layout.part(shard, block, self._mesh), name, replace(spec, shape=shape))
             pieces.append(piece.reshape(-1)[first:last])
         return np.concatenate(pieces)
 

@@ -11,8 +11,12 @@ from nnc.nn.model.model_weights import ModelWeights
 from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_memory import ModelMemory
+from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
+from nnc.nn.steps.step_builder import StepBuilder
+from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Simulation, Wire, simulate
+from nnc.symbolic.sharing.openings import Templates
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -102,7 +106,16 @@ class ModelSteps(ModelWeights):
             key = self._sizes.generation_key(batch, length, pages=self._sizes.pages(batch, length, prefix))
         elif prefix:
             raise UsageError("memory", got=f"a prefix of a {kind} step", need='kind="generate"')
+        mesh = self.options.mesh
+        if mesh is not None and mesh.pipe > 1 and key.batch and not mesh.is_launched:
+            return self._largest_stage(key, mesh.pipe)
         return self._memory_of(key.kind, self._programs.plan(key))
+
+    def _largest_stage(self, key: StepKey, stages: int) -> ModelMemory:
+        """The statement of the stage that takes most, where nobody launched their ranks."""
+        options = [replace(self.options, stage=stage) for stage in range(stages)]
+        plans = [(each, StepBuilder(each, self.specs).build(key, each.precision, Templates())) for each in options]
+        return max((self._memory_of(key.kind, plan, each) for each, plan in plans), key=lambda memory: memory.total)
 
     def simulate(self, batch: int, wire: Wire, computing: float, length: int = 0) -> Simulation:
         """What a training step takes on the ranks of the model's mesh, each with `batch` examples; nothing is run.
@@ -113,8 +126,10 @@ class ModelSteps(ModelWeights):
         simulation = simulate(program.step.compiled.planned.graph, wire, computing)
         return replace(simulation, memory=self._memory_of(StepKind.TRAIN, program).total)
 
-    def _memory_of(self, kind: StepKind, program: PlannedStep) -> ModelMemory:
-        compiled, rows, sharding = program.step.program, self.specs.values(), self.options.sharding
+    def _memory_of(self, kind: StepKind, program: PlannedStep, options: ModelOptions | None = None) -> ModelMemory:
+        options = self.options if options is None else options
+        compiled, sharding = program.step.program, options.sharding
+        rows = [row for row in self.specs.values() if sharding.keeps(row)]
         weights = sum(sharding.weight_spec(row).nbytes for row in rows)
         memory = ModelMemory(
             compiled.memory(),
@@ -134,7 +149,9 @@ class ModelSteps(ModelWeights):
         if not (kind.differentiates or kind.updates):
             return memory
         gradients = sum(sharding.gradient_spec(row).nbytes for row in rows if row.trainable)
-        state = sum(spec.nbytes for spec in self._own.state_specs(self.options.optimizer).values())
+        parts = optimizers_of(options.optimizer, {row.path: row for row in rows})
+        pairs = [(part, sharding.state_spec(self.specs[path])) for path, part in parts.items()]
+        state = sum(spec.nbytes for part, whole in pairs for spec in part.state_specs(whole).values())
         summed = gradients if kind.sums_gradients else 0
         return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)
 

@@ -46,7 +46,7 @@ from nnc.nn.steps.training_steps import commands_of, kinds_of, optimizers_of
 from nnc.nn.training.sources import Data, Validation, of_rank, parts_of, source_of, together, tried_metrics
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
-from nnc.parallel import Mesh
+from nnc.parallel import Mesh, Pipeline
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
@@ -96,11 +96,9 @@ class Model(ModelUpdates, Answering):
     Parameters, states and programs are on the `device`, or where arrays are made (`nnc.device`); inputs and targets go
     there, results come back. What the device has no kernel for runs on the host. `to(device)` moves them.
 
-    With a `mesh` the model is one of many, on each rank of a launch: `fit` gives each its part of every batch, updates
-    follow the mean of all gradients, and batch norms the statistics of the whole batch (`nnc.parallel`). With a
-    `zero_stage` each rank keeps its shard of the optimizer's state (1), of sums of gradients (2) and of weights (3).
-    With `Mesh(tensor=2)` two ranks have the same examples and share products: pairs of layers, heads of attention and
-    large tables are split among them (`nn.ColumnParallel`, `nn.RowParallel`, `nn.Replicated` say it of a layer).
+    With a `mesh` the model is one of many: `fit` gives each rank its part of a batch, updates follow the mean of all
+    gradients, batch norms the statistics of the whole batch (`nnc.parallel`); shards by `zero_stage` are of optimizer's
+    state (1), sums of gradients (2) and weights (3). Ranks along `tensor` share products, those along `pipe` stages.
     """
 
     forms: ClassVar[Mapping[str, str]] = MODEL
@@ -120,6 +118,7 @@ class Model(ModelUpdates, Answering):
     deterministic = ModelOption[bool]()
     mesh = RanksOption[Mesh | None]()
     zero_stage = RanksOption[ZeroStage]()
+    pipeline = RanksOption[Pipeline]()
     cache_type = ModelOption[CacheType]()
     device = ModelOption[Device]()
 
@@ -147,6 +146,7 @@ class Model(ModelUpdates, Answering):
         deterministic: bool = False,
         mesh: Mesh | None = None,
         zero_stage: ZeroStage = 0,
+        pipeline: Pipeline | None = None,
         device: AnyDevice | None = None,
         arena: Arena | None = None,
     ) -> None:
@@ -179,6 +179,7 @@ class Model(ModelUpdates, Answering):
             deterministic=deterministic,
             mesh=mesh,
             zero_stage=zero_stage,
+            pipeline=pipeline or Pipeline(),
             device=current_device() if device is None else present(device_of(device)),
             arena=arena,
         )

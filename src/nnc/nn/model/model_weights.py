@@ -279,20 +279,25 @@ class ModelWeights:
 
     def whole_tensors(self) -> dict[str, Tensor]:
         """`tensors`, whole: ranks that keep shards of weights (`zero_stage=3`) call it together."""
-        return {path: self._own.whole(path, tensor) for path, tensor in self.tensors().items()}
+        tensors = self.tensors()
+        if self.options.pipe_ranks is None:
+            return {path: self._own.whole(path, tensor) for path, tensor in tensors.items()}
+        return {path: self._own.whole(path, tensors.get(path)) for path in self.specs}
 
     def check_whole(self, subject: str) -> None:
         """UsageError where this process has shards of the weights only."""
         sharding = self.options.sharding
-        if any(sharding.splits(row) or sharding.is_block(row) for row in self.specs.values()):
+        if any(not sharding.has_whole(row) for row in self.specs.values()):
             fix = "a model without a mesh, with load_state_dict(model.state_dict())"
-            got = "weights in shards (zero_stage=3)" if sharding.stage == 3 else "weights split among ranks (tensor)"
+            split = "weights on several stages (pipe)" if sharding.pipe else "weights split among ranks (tensor)"
+            got = "weights in shards (zero_stage=3)" if sharding.stage == 3 else split
             raise UsageError(subject, got=got, need="whole weights", fix=fix)
 
     def write_whole(self, path: Path | str, metadata: Mapping[str, str]) -> None:
         """A file of `whole_tensors`, which the first of the ranks that gathered them writes."""
         tensors, ranks = self.whole_tensors(), self.options.all_ranks
-        parted = self.options.sharding.stage == 3 or self.options.tensor_ranks is not None
+        options = self.options
+        parted = options.zero_stage == 3 or options.tensor_ranks is not None or options.pipe_ranks is not None
         if ranks is None or not parted or joined(ranks).rank == 0:
             save_tensors(path, tensors, metadata)
 
@@ -336,11 +341,11 @@ class ModelWeights:
         tensors = self.tensors()
         report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, renamed)
         if strict and not report.complete:
-            raise FormatError("state", got=str(report), need=f"the {len(tensors)} tensors of this model")
+            raise FormatError("state", got=str(report), need=f"the {len(self.specs)} tensors of this model")
 
         def load() -> None:
             with Shield():
-                for path in report.loaded:
+                for path in tensors.keys() & set(report.loaded):
                     tensors[path].copy_from(self._own.kept_of(path, renamed[path]))
                 if report.complete:
                     self.accept_interrupted_update()

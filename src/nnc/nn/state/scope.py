@@ -39,6 +39,8 @@ class ParameterSpec:
     # How its layer wants it split among ranks, and how it is.
     request: SplitRequest = ""
     place: BlockPlace | None = None
+    # Which stage of a pipeline has it.
+    stage: int = 0
 
     @property
     def own(self) -> TensorSpec:

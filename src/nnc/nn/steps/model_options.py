@@ -22,7 +22,7 @@ from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.nn.steps.sharding import Sharding, ZeroStage
-from nnc.parallel import Mesh, RankGroup
+from nnc.parallel import Mesh, Pipeline, RankGroup
 from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import Pass
 
@@ -56,6 +56,8 @@ class ModelOptions:
     deterministic: bool
     mesh: Mesh | None = None
     zero_stage: ZeroStage = 0
+    pipeline: Pipeline = Pipeline()
+    stage: int | None = None
     cache_type: CacheType = "f32"
     device: Device = CPU
     arena: Arena | None = None
@@ -78,7 +80,19 @@ class ModelOptions:
     @property
     def sharding(self) -> Sharding:
         """What lies in shards, and what is split."""
-        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks)
+        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks, self.pipe_ranks, self.pipe_stage)
+
+    @property
+    def pipe_ranks(self) -> RankGroup | None:
+        """The ranks that have a stage each; None where there is one."""
+        return None if self.mesh is None or self.mesh.pipe == 1 else self.mesh.group("pipe")
+
+    @property
+    def pipe_stage(self) -> int:
+        """Our stage, or the one that is asked about where nobody launched as many ranks."""
+        if self.stage is not None or self.mesh is None:
+            return self.stage or 0
+        return self.mesh.own_place()[2]
 
     @property
     def tensor_ranks(self) -> RankGroup | None:
@@ -93,7 +107,7 @@ class ModelOptions:
     @property
     def alone(self) -> ModelOptions:
         """Those of one process."""
-        return self if self.mesh is None else replace(self, mesh=None, zero_stage=0)
+        return self if self.mesh is None else replace(self, mesh=None, zero_stage=0, stage=None)
 
     @property
     def longest(self) -> int:

@@ -51,7 +51,7 @@ class ModelTensors:
     def keep_by(self, sharding: Sharding) -> None:
         """Shards by another rule; UsageError where there are tensors of which it would keep other parts."""
         kept = [name for name in ("parameters", "statistics", "states", "gradients") if name in self._groups]
-        parted = any(each.stage or each.tensor for each in (sharding, self.sharding))
+        parted = any(each.stage or each.tensor or each.pipe for each in (sharding, self.sharding))
         if kept and sharding != self.sharding and parted:
             need, fix = "a model without tensors", "give mesh and zero_stage when it is made"
             raise UsageError("Model", got=f"other ranks or shards beside its {kept[0]}", need=need, fix=fix)
@@ -133,14 +133,14 @@ class ModelTensors:
 
     def gradients(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """Sums of the gradients that no update followed yet, by path."""
-        paths, spec_of = optimizers_of(optimizer, self.specs), self.sharding.gradient_spec
+        paths, spec_of = optimizers_of(optimizer, self.own_specs), self.sharding.gradient_spec
         return self._group("gradients", lambda: {path: self._zeros(spec_of(self.specs[path])) for path in paths})
 
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
             f"{path}.{name}": spec
-            for path, part in optimizers_of(optimizer, self.specs).items()
+            for path, part in optimizers_of(optimizer, self.own_specs).items()
             for name, spec in part.state_specs(self.sharding.state_spec(self.specs[path])).items()
         }
 
@@ -190,7 +190,13 @@ class ModelTensors:
         return self._groups[name]
 
     def _first_values(self, *, trainable: bool) -> dict[str, Tensor]:
-        return {path: self._first(row) for path, row in self.specs.items() if row.trainable is trainable}
+        rows = {path: row for path, row in self.own_specs.items() if row.trainable is trainable}
+        return {path: self._first(row) for path, row in rows.items()}
+
+    @property
+    def own_specs(self) -> dict[str, ParameterSpec]:
+        """The parameters that this process keeps: those of its stage, in a pipeline."""
+        return {path: row for path, row in self.specs.items() if self.sharding.keeps(row)}
 
     def _first(self, parameter: ParameterSpec) -> Tensor:
         if isinstance(parameter.initializer, PlacedInitializer):
@@ -213,8 +219,17 @@ class ModelTensors:
             return whole
         return piece_of(whole, joined(group).rank, group.size)
 
-    def whole(self, path: str, tensor: Tensor) -> Tensor:
-        """A parameter, gathered from all ranks where each has a shard."""
+    def whole(self, path: str, tensor: Tensor | None) -> Tensor:
+        """A parameter, gathered from all ranks where each has a part; None where another stage has it."""
+        row = self.specs[path]
+        kept = None if tensor is None else self._gathered(path, tensor)
+        if self.sharding.pipe is None:
+            assert kept is not None
+            return kept
+        values = np.zeros(row.spec.shape, row.spec.dtype.numpy) if kept is None else kept.copied()
+        return Tensor.from_numpy(joined(self.sharding.pipe).broadcast(values, row.stage))
+
+    def _gathered(self, path: str, tensor: Tensor) -> Tensor:
         group, row = self.sharding.group, self.specs[path]
         spec = self.sharding.own(row)
         if group is not None and self.sharding.splits(row):

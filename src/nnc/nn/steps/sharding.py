@@ -38,6 +38,13 @@ class Sharding:
     stage: ZeroStage = 0
     group: RankGroup | None = None
     tensor: RankGroup | None = None
+    pipe: RankGroup | None = None
+    # Our stage, of those along `pipe`.
+    pipe_stage: int = 0
+
+    def keeps(self, row: ParameterSpec) -> bool:
+        """Whether a parameter is one of our stage."""
+        return self.pipe is None or row.stage == self.pipe_stage
 
     def own(self, row: ParameterSpec) -> TensorSpec:
         """What of a parameter this rank computes with."""
@@ -46,6 +53,10 @@ class Sharding:
     def is_block(self, row: ParameterSpec) -> bool:
         """Whether that is a part."""
         return self.tensor is not None and row.place is not None
+
+    def has_whole(self, row: ParameterSpec) -> bool:
+        """Whether this process has all of a parameter."""
+        return self.keeps(row) and not self.splits(row) and not self.is_block(row)
 
     def state_spec(self, row: ParameterSpec) -> TensorSpec:
         """What of a parameter this rank updates."""
@@ -110,6 +121,8 @@ class Sharding:
         if blocks:
             squares[-1] = allreduce(squares[-1], "sum", self.tensor)
         total = sum_of(*squares)
+        if self.pipe is not None:
+            total = allreduce(total, "sum", self.pipe)
         if self.group is not None and self.stage:
             total = allreduce(total, "sum", self.group)
         return cast(sqrt(total), dtype)
@@ -118,6 +131,9 @@ class Sharding:
         """UsageError for an optimizer that needs whole parameters."""
         if self.stage == 0 and self.tensor is None:
             return
+        if self.stage == 3 and self.pipe is not None:
+            got, fix = "zero_stage=3 with stages (pipe)", "zero_stage=1 or 2"
+            raise UsageError("Model", got=got, need="whole weights of a stage", fix=fix)
         if self.group is None:
             got, fix = f"zero_stage={self.stage} without ranks", "mesh=nnc.parallel.Mesh(data=ranks.size)"
             raise UsageError("Model", got=got, need="a mesh", fix=fix)

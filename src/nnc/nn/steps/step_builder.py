@@ -10,6 +10,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.values.dtype import BOOL, DType
 from nnc.core.values.spec import TensorSpec
+from nnc.errors import UsageError
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.losses import Loss, PointwiseLoss
 from nnc.nn.steps.frozen_steps import Freezing, frozen_step
@@ -19,13 +20,16 @@ from nnc.nn.steps.logits import warn_of_probabilities
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import PlannedStep
 from nnc.nn.steps.step_graph import StepDraft, StepGraph, StepTemplate, TracedStep, trace
-from nnc.nn.steps.training_steps import SHARE, applied, summed, updated
+from nnc.nn.steps.training_steps import SHARE, applied, forward_only, pipelined, summed, updated
 from nnc.ops import cast, divide, reduce_sum, reshape, slice_axis, sum_of
 from nnc.ops.movement.fill import scalar_like
+from nnc.parallel.pipelining import SCHEDULES, Schedule
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.sharing.openings import Opening, Templates
 
+# Steps that networks cut into stages have.
+STAGED = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.PREDICT)
 # What the sizes of a step are of.
 EXAMPLES = "examples"
 
@@ -44,6 +48,9 @@ class StepBuilder:
 
         A `padded` one has two inputs more: which places are real, and 1 / how many.
         """
+        if self.options.pipe_ranks is not None and key.kind not in STAGED:
+            got, need = f"a {key.kind.value} step of several stages (pipe)", "to train, evaluate or predict"
+            raise UsageError("Model", got=got, need=need, fix="Mesh(data=…, tensor=…), or more parts of a batch")
         if key.kind is StepKind.APPLY:
             return applied(self.begin(key.kind))
         if key.kind is StepKind.GENERATE:
@@ -52,9 +59,26 @@ class StepBuilder:
             step = self.begin(key.kind, precision)
             inputs = step.input_symbols(key.batch, key.length)
             return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
+        if self.options.pipe_ranks is not None:
+            return self._staged(key, precision)
         kind = (replace(key, batch=0, length=0), precision)
         draft = templates.draft(kind, {EXAMPLES: (key.batch, key.length)}, partial(self._template, key, precision))
         return self._traced(key, precision).planned() if draft is None else draft.planned()
+
+    def _staged(self, key: StepKey, precision: DType | None) -> PlannedStep:
+        """The step of our stage. All stages have the schedule by which the first of them takes less memory."""
+        if key.kind is not StepKind.TRAIN:
+            return self._traced(key, precision).planned()
+        first = replace(self, options=replace(self.options, stage=0))
+
+        def arena(schedule: Schedule) -> int:
+            return first._scheduled(key, precision, schedule).step.program.memory().arena
+
+        asked = self.options.pipeline.schedule
+        return self._scheduled(key, precision, min(SCHEDULES, key=arena) if asked is None else asked)
+
+    def _scheduled(self, key: StepKey, precision: DType | None, schedule: Schedule) -> PlannedStep:
+        return pipelined(self.begin(key.kind, precision), key, schedule).planned()
 
     def _template(self, key: StepKey, precision: DType | None, opening: Opening) -> StepTemplate | None:
         """The step for open sizes; None where layers refuse them, whose code may be anybody's."""
@@ -69,8 +93,9 @@ class StepBuilder:
         step = self.begin(key.kind, precision)
         inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
         outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
+        pipe = step.options.pipe_ranks
         if key.kind is StepKind.PREDICT:
-            return step.traced((inputs, (), outputs), {})
+            return forward_only(step, (inputs, (), outputs))
         targets = step.targets(outputs)
         if key.kind.differentiates:
             warn_of_probabilities(step.options.losses, outputs)
@@ -81,6 +106,8 @@ class StepBuilder:
         elif key.kind is StepKind.BACKWARD:
             carry, results = summed(step, renewed, results, key.batch)
         results = (*results, *outputs) if key.outputs else results
+        if pipe is not None:
+            return forward_only(step, ((*inputs, *masks), targets, results))
         return step.traced(((*inputs, *masks), targets, results), carry)
 
     def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 from nnc.classes import dataclass
@@ -14,6 +15,7 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.parallel.ordering import gather_again, order_collectives
+from nnc.parallel.pipelining import Unit, cross, leave_out_unneeded, of_stage, order_units
 from nnc.parallel.splitting import GraphSplitter, SplitValue, Weight, leave_out_entries
 from nnc.parallel.splitting_rules import rule_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
@@ -48,6 +50,13 @@ class StepGraph:
     # Weights that are split among ranks, whole, as layers read them in front of the pass that splits products.
     wholes: dict[str, Symbol] = field(default_factory=dict)
     blocks: dict[str, Symbol] = field(default_factory=dict)
+    # Weights of other stages of a pipeline: nobody here reads them in the end.
+    elsewhere: dict[str, Symbol] = field(default_factory=dict)
+    # How often each random layer drew, over all parts of a batch.
+    asked: Counter[str] = field(default_factory=Counter)
+    # Of execs of a pipeline: for which part of a batch they are, in which pass; and in what order our stage does it.
+    units: dict[ExecKey, Unit] = field(default_factory=dict)
+    order: list[Unit] = field(default_factory=list)
 
     @classmethod
     def begin(
@@ -55,7 +64,8 @@ class StepGraph:
     ) -> StepGraph:
         """A graph of this name with parameters and statistics alone."""
         graph = SymbolicGraph(name)
-        kept = {path: options.sharding.weight_spec(row) for path, row in specs.items()}
+        sharding = options.sharding
+        kept = {path: sharding.weight_spec(row) for path, row in specs.items() if sharding.keeps(row)}
         given = {path: graph.input(spec.on(options.device), path) for path, spec in kept.items()}
         return cls(options, specs, graph, given, precision)
 
@@ -76,12 +86,35 @@ class StepGraph:
         """What a layer reads of a parameter: the whole, which ranks gather where they keep shards."""
         path, sharding = parameter.path, self.options.sharding
         row = self.specs.get(path, parameter)
-        if not sharding.is_block(row):
+        if sharding.pipe is None and not sharding.is_block(row):
             return sharding.whole(self.given[path], row)
         if path not in self.wholes:
-            self.blocks[path] = sharding.whole(self.given[path], row)
-            self.wholes[path] = self.input(row.spec, path)
+            if sharding.keeps(row):
+                own = sharding.whole(self.given[path], row)
+            else:
+                own = self.elsewhere[path] = self.input(sharding.own(row), path)
+            self.wholes[path] = own
+            if sharding.is_block(row):
+                self.blocks[path], self.wholes[path] = own, self.input(row.spec, path)
         return self.wholes[path]
+
+    @property
+    def own_specs(self) -> dict[str, ParameterSpec]:
+        """The parameters of our stage."""
+        return {path: row for path, row in self.specs.items() if self.options.sharding.keeps(row)}
+
+    def weight_of_any(self, path: str) -> Symbol:
+        """What gradients of a parameter are taken by, be it one of another stage."""
+        if path not in self.given:
+            self.weight(self.specs[path])
+        return self.given[path] if path in self.given else self.elsewhere[path]
+
+    def of_stage(self, results: tuple[Symbol, ...], wanted: Iterable[Symbol]) -> tuple[Symbol, ...]:
+        """Leave what our stage computes; `wanted` is what all stages together give."""
+        if self.options.pipe_ranks is None:
+            return results
+        leave_out_unneeded(self.graph, wanted)
+        return of_stage(self.graph, self.options.pipe_stage, results)
 
     def split_products(self, results: Iterable[Symbol], carry: dict[Symbol, Symbol] | None = None) -> None:
         """Make the graph so far that of one of the ranks that share products; results are whole.
@@ -92,10 +125,10 @@ class StepGraph:
             return
         kept = carry or {}
         weights = dict[TensorKey, Weight]()
-        for path, whole in self.wholes.items():
+        for path, own in self.blocks.items():
             place = self.specs[path].place
             assert place is not None
-            weights[whole.key] = Weight(path, block=SplitValue(self.blocks[path], place.axis))
+            weights[self.wholes[path].key] = Weight(path, block=SplitValue(own, place.axis))
         caches = frozenset({old.key for old in kept.values()})
         splitter = GraphSplitter(self.graph, self.options.tensor_ranks, rule_of, weights, caches=caches)
         splitter.run(tuple(results))
@@ -121,11 +154,17 @@ class StepGraph:
         return tuple(self.input(spec, name) for spec, name in zip(specs, names, strict=True))
 
     def outputs(
-        self, inputs: tuple[Symbol, ...], renewed: dict[str, Symbol] | None, *, differentiated: bool = False
+        self,
+        inputs: tuple[Symbol, ...],
+        renewed: dict[str, Symbol] | None,
+        *,
+        differentiated: bool = False,
+        part: int = 0,
     ) -> tuple[Symbol, ...]:
         """The layer applied; as in training, with random numbers and `renewed` statistics, where these are asked for.
 
-        The counter of draws is an input only of graphs that draw.
+        The counter of draws is an input only of graphs that draw. `part` is that of a batch which goes
+        through stages.
         """
 
         def counter() -> Symbol:
@@ -133,12 +172,18 @@ class StepGraph:
 
         scope: Scope[Symbol] = Scope(self.weight)
         if renewed is not None:
-            randomness = Randomness(counter, self.options.seed)
+            randomness = Randomness(counter, self.options.seed, self.asked)
             scope = replace(scope, training=True, renew=renewed.__setitem__, randomness=randomness)
             scope = replace(scope, differentiated=differentiated)
             if self.options.ranks is not None:
                 scope = replace(scope, ranks=Ranks(self.options.ranks, self.part))
-        outputs = self.options.layer.build_many(scope, inputs)
+        built = list[ExecKey]()
+        with self.graph.observed(built.append):
+            outputs = self.options.layer.build_many(scope, inputs)
+        pipe = self.options.pipe_ranks
+        if pipe is not None:
+            stages = {self.graph.root(whole.key): self.specs[path].stage for path, whole in self.wholes.items()}
+            outputs = cross(self.graph, pipe, stages, built, outputs, part)
         self.split_products((*outputs, *(renewed or {}).values()))
         # Where channels are is decided before there are gradients, which would need conversions of their own.
         if has_channels_first(self.graph):
@@ -147,7 +192,11 @@ class StepGraph:
 
     def targets(self, outputs: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
         """What losses compare outputs with."""
-        specs = self.options.objective.target_specs([output.spec for output in outputs], self.options.dtype)
+        return self.targets_of([output.spec for output in outputs])
+
+    def targets_of(self, outputs: Sequence[TensorSpec]) -> tuple[Symbol, ...]:
+        """The same for outputs of these specs."""
+        specs = self.options.objective.target_specs(outputs, self.options.dtype)
         return tuple(self.input(spec, "target") for spec in specs)
 
     def loss_scale(self) -> float | Symbol:
@@ -203,7 +252,9 @@ class TracedStep:
         passes = (*options.passes, *(() if options.device.is_host else (Pass.PLACEMENT,)))
         kept = (*results, *carry, *(() if options.device.is_host else step.given.values()))
         reports = simplify(step.graph, kept, passes, backend=options.backend)
-        if options.ranks is not None:
+        if options.pipe_ranks is not None:
+            order_units(step.graph, step.units, step.order)
+        elif options.ranks is not None:
             gather_again(step.graph)
             order_collectives(step.graph)
         return StepDraft(step, self.ends, carry, reports)

@@ -1,19 +1,27 @@
-"""Steps that change parameters: an update at once, gradients that are summed first, and the update by their mean."""
+"""Steps that change parameters: an update at once, gradients that are summed first, and the update by their mean.
+
+A network that is cut into stages has parts of a batch forward and backward, and then one update.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
+from nnc.errors import UsageError
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.guard import gradient_norm, guarded
 from nnc.nn.optimization.optimizer_base import Optimizer
-from nnc.nn.steps.model_step import PlannedStep
-from nnc.nn.steps.step_graph import StepGraph
-from nnc.ops import add, affine, cast, multiply
+from nnc.nn.steps.keys import StepKey
+from nnc.nn.steps.model_step import Ends, PlannedStep
+from nnc.nn.steps.step_graph import StepGraph, TracedStep
+from nnc.ops import add, affine, cast, concatenate, multiply, slice_axis
 from nnc.parallel.buckets import sums_over
+from nnc.parallel.pipelining import Schedule, Unit, shared, spans_of, units_of
 from nnc.symbolic import Symbol, backward, minimize
 from nnc.symbolic.minimization import Minimized, Norm, steering_dtype, unscaled, update_by
 
@@ -40,13 +48,20 @@ class Steering:
         """That of the model's optimizer; what is changed of a parameter is our shard of it, where it has shards."""
         optimizer, given, sharding = step.options.optimizer, step.given, step.options.sharding
         scalars = {name: step.steering_input(name) for name in optimizer.scalars(1)}
-        parts = optimizers_of(optimizer, step.specs)
+        parts = optimizers_of(optimizer, step.own_specs)
         sharding.check([*parts.values()])
         changed = {path: sharding.updated(given[path], path) for path in parts}
         commands = {changed[path]: part.command() for path, part in parts.items()}
         rates = {changed[path]: scalars[optimizer.rate_name(path)] for path in parts}
         norm = partial(sharding.norm, [step.specs[path] for path in parts])
         return cls(commands, tuple([given[path] for path in parts]), tuple(changed.values()), scalars, rates, norm)
+
+    def norm_of(self, minimized: Minimized) -> Symbol:
+        """The 2-norm of all gradients that updates follow, which clipping knows already."""
+        if minimized.norm is not None:
+            return minimized.norm
+        gradients = [update.gradient for update in minimized.updates]
+        return self.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))
 
 
 def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
@@ -71,7 +86,7 @@ def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbo
     carry = _carried(step, minimized, steering) | {value: step.given[path] for path, value in renewed.items()}
     if not (options.guards_updates and minimized.updates):
         return carry, results
-    carry, total = guarded(carry, results[0], _norm_of(minimized, steering), renewed.values())
+    carry, total = guarded(carry, results[0], steering.norm_of(minimized), renewed.values())
     return carry, (*results, total)
 
 
@@ -123,7 +138,7 @@ def applied(step: StepGraph) -> PlannedStep:
     )
     carry, results = _carried(step, minimized, steering), tuple[Symbol, ...]()
     if options.nan_guard and minimized.updates:
-        norm = _norm_of(minimized, steering)
+        norm = steering.norm_of(minimized)
         carry, total = guarded(carry, norm, norm)
         results = (total,)
     return step.traced(((), (), results), carry).planned()
@@ -170,9 +185,105 @@ def _carried(step: StepGraph, minimized: Minimized, steering: Steering) -> dict[
     return carries
 
 
-def _norm_of(minimized: Minimized, steering: Steering) -> Symbol:
-    """The 2-norm of all gradients that updates follow, which clipping knows already."""
-    if minimized.norm is not None:
-        return minimized.norm
-    gradients = [update.gradient for update in minimized.updates]
-    return steering.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))
+# ---- networks that are cut into stages
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """What parts of a batch made: loss and score, outputs, and gradients by path."""
+
+    results: tuple[Symbol, Symbol]
+    outputs: tuple[tuple[Symbol, ...], ...]
+    gradients: Mapping[str, Symbol]
+
+
+def pipelined(step: StepGraph, key: StepKey, schedule: Schedule) -> TracedStep:
+    """A step of one update by this schedule."""
+    options = step.options
+    pipe = options.pipe_ranks
+    assert pipe is not None
+    inputs = step.input_symbols(key.batch, key.length)
+    spans = spans_of(key.batch, options.pipeline.parts)
+    targets, parts = _parts(step, inputs, spans)
+    joined_outputs = [concatenate(list(each), 0) for each in zip(*parts.outputs, strict=True)] if key.outputs else []
+    results = shared([*parts.results, *joined_outputs], pipe, pipe.size - 1)
+    results, outputs = results[:2], results[2:]
+    steering = Steering.of(step)
+    trained = optimizers_of(options.optimizer, step.own_specs)
+    wanted = (*results, *outputs, *parts.gradients.values())
+    minimized = update_by(
+        step.graph,
+        steering.commands,
+        options.sharding.reduced([parts.gradients[path] for path in trained]),
+        steering.changed,
+        scalars=steering.scalars,
+        rates=steering.rates,
+        clip_norm=options.clip_norm,
+        clip_value=options.clip_value,
+        norm_of=steering.norm,
+    )
+    results = tuple(sums_over(results, options.ranks))
+    carry = _carried(step, minimized, steering)
+    if options.guards_updates:
+        carry, total = guarded(carry, results[0], steering.norm_of(minimized))
+        results = (*results, total)
+    results = step.of_stage((*results, *outputs), wanted)
+    step.order.extend(units_of(schedule, options.pipe_stage, pipe.size, len(spans)))
+    return step.traced((inputs, targets, results), carry)
+
+
+def _parts(
+    step: StepGraph, inputs: Sequence[Symbol], spans: Sequence[tuple[int, int]]
+) -> tuple[tuple[Symbol, ...], _Parts]:
+    """Each part forward and backward; sums of their losses, scores and gradients, by how much of the batch they are."""
+    batch, scale = spans[-1][1], step.loss_scale()
+    trained = [*optimizers_of(step.options.optimizer, step.specs)]
+    weights = [step.weight_of_any(path) for path in trained]
+    targets, outputs, totals = tuple[Symbol, ...](), list[tuple[Symbol, ...]](), list[Symbol]()
+    for number, (begin, end) in enumerate(spans):
+        with _unit(step, (number, False)):
+            part = tuple(slice_axis(each, 0, begin, end) for each in inputs)
+            renewed: dict[str, Symbol] = {}
+            made = step.outputs(part, renewed, differentiated=True, part=number)
+            if renewed:
+                got = f"{next(iter(renewed))}, which is renewed by statistics of a whole batch, on several stages"
+                raise UsageError(
+                    "Pipeline", got=got, need="layers without statistics", fix="GroupNorm, or Mesh(data=…)"
+                )
+            if not targets:
+                whole = tuple(replace(each.spec, shape=(batch, *each.shape[1:])) for each in made)
+                targets = step.targets_of(whole)
+            loss, score = step.options.objective.build(made, tuple(slice_axis(t, 0, begin, end) for t in targets))
+            loss = affine(loss, (end - begin) / batch)
+            if step.options.ranks is not None:
+                loss = multiply(loss, cast(step.part(), loss.spec.dtype))
+        with _unit(step, (number, True)):
+            scaled = multiply(loss, cast(scale, loss.spec.dtype)) if isinstance(scale, Symbol) else affine(loss, scale)
+            gradients = backward(step.graph, [scaled], weights)
+            summands = [loss, score, *(unscaled(gradient, scale) for gradient in gradients)]
+            totals = [add(*pair) for pair in zip(totals, summands, strict=True)] if totals else summands
+            # One sum of all parts would keep the gradients of all.
+            for key in [key for total in totals if number for key in step.graph.writers(total.key)]:
+                step.graph.keep(key)
+        outputs.append(made)
+    return targets, _Parts((totals[0], totals[1]), tuple(outputs), dict(zip(trained, totals[2:], strict=True)))
+
+
+@contextmanager
+def _unit(step: StepGraph, unit: Unit) -> Iterator[None]:
+    """What is built inside belongs to this unit."""
+    with step.graph.observed(lambda key: step.units.__setitem__(key, unit)):
+        yield
+
+
+def forward_only(step: StepGraph, ends: Ends) -> TracedStep:
+    """A step without gradients, whose results all stages get."""
+    pipe = step.options.pipe_ranks
+    if pipe is None:
+        return step.traced(ends, {})
+    inputs, targets, results = ends
+    step.units.update((key, (0, False)) for key, _ in step.graph.execs.items())
+    step.order.append((0, False))
+    results = shared(results, pipe, pipe.size - 1)
+    results = step.of_stage(results, results)
+    return step.traced((inputs, targets, results), {})
