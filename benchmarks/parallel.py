@@ -3,7 +3,8 @@
     python benchmarks/parallel.py [--rounds N]
 
 `microseconds` is the median time of an allreduce between two ranks of one thread, and `library` that of MPI's own
-Allreduce in the same processes, in turns. `ratio` of training is the time of a step on 2 ranks of 1 thread over that on
+Allreduce in the same processes, in turns; `bf16` and `int8` are sums of as many numbers in few bits (`compress`).
+`ratio` of training is the time of a step on 2 ranks of 1 thread over that on
 1 rank of 2 threads, the same whole batch; the goal is 1.1. Both are started in turns.
 """
 
@@ -14,14 +15,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from time import perf_counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc import nn, parallel
 from nnc.nn.zoo import resnet20
+from nnc.ops.composed.custom import KERNEL
+from nnc.parallel.compression import COMPRESSED_SUM, Compression, CompressionAttrs, piece_size
 from nnc.parallel.launching import command_of
 
 SIZES = (1 << 10, 1 << 20, 25_000_000, 100_000_000)
@@ -35,8 +40,12 @@ def rates(rounds: int) -> None:
     ranks = parallel.world()
     for nbytes in SIZES:
         values = np.ones(nbytes // 4, np.float32)
-        runs = (partial(ranks.allreduce_into, values), partial(MPI.COMM_WORLD.Allreduce, MPI.IN_PLACE, values))
-        times: tuple[list[float], list[float]] = ([], [])
+        runs = (
+            partial(ranks.allreduce_into, values),
+            partial(MPI.COMM_WORLD.Allreduce, MPI.IN_PLACE, values),
+            *(in_few_bits(values, kind) for kind in ("bf16", "int8")),
+        )
+        times: tuple[list[float], ...] = ([], [], [], [])
         for _ in range(rounds):
             for taken, run in zip(times, runs, strict=True):
                 values[...] = 1
@@ -45,8 +54,17 @@ def rates(rounds: int) -> None:
                 run()
                 taken.append(perf_counter() - began)
         if ranks.rank == 0:
-            ours, library = (round(median(taken[1:]) * 1e6) for taken in times)
-            print(json.dumps({"case": "allreduce", "bytes": nbytes, "microseconds": ours, "library": library}))
+            ours, library, bf16, int8 = (round(median(taken[1:]) * 1e6) for taken in times)
+            row = {"case": "allreduce", "bytes": nbytes, "microseconds": ours, "library": library}
+            print(json.dumps(row | {"bf16": bf16, "int8": int8}))
+
+
+def in_few_bits(values: NDArray[np.float32], kind: Compression) -> Callable[[], None]:
+    """A sum of as many numbers with errors fed back."""
+    ranks = parallel.world().size
+    attrs = CompressionAttrs(parallel.everyone(), kind, 1)
+    arrays = [values, np.zeros((1, values.size), np.float32), np.zeros(piece_size(values.size, ranks), np.float32)]
+    return partial(KERNEL[COMPRESSED_SUM], attrs, arrays, [np.empty_like(array) for array in arrays])
 
 
 def training() -> None:

@@ -42,8 +42,8 @@ DOORS = {
     "onnx": set[str](),
     "language": {"gguf"},
     "parallel": {
-        "block_operators", "buckets", "launching", "ordering", "pipelining", "places", "splitting", "splitting_rules",
-        "tensor_shards",
+        "block_operators", "buckets", "compression", "launching", "ordering", "pipelining", "places", "splitting",
+        "splitting_rules", "tensor_shards",
     },
 }  # fmt: skip
 

@@ -55,6 +55,12 @@ class Pipeline:
 
     Without `starts` stages are cut where they cost nearly the same; without a `schedule` it is the one whose step takes
     less memory. More parts leave ranks waiting less: (stages - 1) of (parts + stages - 1) turns.
+
+    >>> deep = nn.Sequential(nn.Dense(4), nn.ReLU(), nn.Dense(4), nn.ReLU(), nn.Dense(2))
+    >>> pipeline = nnc.parallel.Pipeline(parts=2, starts=("4",))
+    >>> model = nn.Model(deep, (4,), mesh=nnc.parallel.Mesh(pipe=2), pipeline=pipeline)
+    >>> [row.stage for path, row in model.specs.items() if path.endswith("weight")]
+    [0, 0, 1]
     """
 
     parts: Count = 4

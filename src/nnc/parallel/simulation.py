@@ -45,6 +45,7 @@ from nnc.parallel.collectives import (
     SMALL_BYTES,
 )
 from nnc.parallel.communicator import PART_BYTES, WHOLE_BYTES, Communicator, world
+from nnc.parallel.compression import COMPRESSED_SUM, CompressionAttrs, encoded_bytes, piece_size
 from nnc.parallel.ordering import ALONE
 from nnc.parallel.tensor_shards import SHARD_SUM, UNSHARD, shard_size
 from nnc.symbolic import SymbolicGraph
@@ -128,7 +129,9 @@ def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks:
             raise UsageError("simulate", got=got, need="a graph for so many", fix=f"build it with Mesh(data={size})")
         most = max(most, size)
         if size > 1:
-            trades += _TRADES[command.op](inputs, outputs, size)
+            in_few_bits = command.op is COMPRESSED_SUM
+            made = _compressed_sum(command.attrs, inputs, size) if in_few_bits else None
+            trades += _TRADES[command.op](inputs, outputs, size) if made is None else made
     total = _total(trades)
     return Simulation(ranks or most, computing, wire.seconds(total), total.messages, total.nbytes)
 
@@ -236,6 +239,13 @@ def _shard_sum(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     for specs in _by_type(small):
         pieces = sum(shard_size(spec.elements, size) * spec.dtype.itemsize for spec in specs)
         yield Trade(size - 1, (size - 1) * pieces)
+
+
+def _compressed_sum(attrs: CompressionAttrs, inputs: Specs, size: int) -> Iterator[Trade]:
+    """Pieces go to whoever adds them, and sums back."""
+    elements = sum(spec.elements for spec in inputs[: attrs.tensors])
+    nbytes = encoded_bytes(attrs.kind, piece_size(elements, size))
+    yield from (Trade(size - 1, (size - 1) * nbytes),) * 2
 
 
 def _broadcast(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:

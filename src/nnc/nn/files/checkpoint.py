@@ -29,11 +29,12 @@ from nnc.core.values.serialize import TensorFile, checksum, load_tensors, read_m
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DataError, FormatError
 from nnc.nn.data import BatchSource, BatchState
-from nnc.nn.files.sharded_checkpoint import Held, held_of, save_parts, stored_in
+from nnc.nn.files.sharded_checkpoint import Held, StoredTensor, held_of, save_parts, stored_in
 from nnc.nn.layers.combine import LayerParts
 from nnc.nn.layers.functional import Functional
 from nnc.nn.model.model import Model
 from nnc.nn.optimization.loss_scale import Scaling
+from nnc.nn.steps.sharding import ERROR, OWN_ERROR
 from nnc.nn.training.training import Passes
 from nnc.ops.function import FunctionOperator
 from nnc.parallel import all_or_none, joined
@@ -42,6 +43,8 @@ VERSION = 4
 MAX_COUNT = 2**63
 SEAL = "sha256"
 CONTEXT = 18
+# Names of what sums of gradients in few bits lost.
+ERRORS = (f"optimizer.{ERROR}", f"optimizer.{OWN_ERROR}")
 
 Facts = Mapping[str, object]
 
@@ -137,7 +140,7 @@ def load_checkpoint(
     only the rate differs; else the optimizer begins anew.
     """
     options = model.options
-    is_parted = options.zero_stage or options.tensor_ranks or options.pipe_ranks
+    is_parted = options.zero_stage or options.tensor_ranks or options.pipe_ranks or options.compress
     group = options.all_ranks if is_parted else None
     work = partial(_load, Path(path), model, another_optimizer, trained_only)
     return work() if group is None else all_or_none(joined(group), "load_checkpoint", work)
@@ -146,9 +149,10 @@ def load_checkpoint(
 def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool) -> Position:
     file = load_tensors(path)
     position = _position(path, file.metadata, model, another_optimizer)
-    stored, wanted, forgotten = stored_in(path, file), _held(model, trained_only), list[Tensor]()
+    stored, wanted, forgotten = _errors_aside(stored_in(path, file), _held(model, trained_only))
     if another_optimizer:
-        position, wanted, forgotten = _of_another(model, position, wanted, stored.keys())
+        position, wanted, further = _of_another(model, position, wanted, stored.keys())
+        forgotten += further
     elif wanted.keys() != stored.keys():
         raise _foreign(path, f"tensors {_some(wanted.keys() ^ stored.keys())} in only one of file and model")
     for name, each in wanted.items():
@@ -173,6 +177,18 @@ def _load(path: Path, model: Model, another_optimizer: bool, trained_only: bool)
 
     model.exclusively(load)
     return position
+
+
+def _errors_aside(
+    stored: dict[str, StoredTensor], wanted: dict[str, Held]
+) -> tuple[dict[str, StoredTensor], dict[str, Held], list[Tensor]]:
+    """What sums in few bits lost is taken where both have it, and begins at zero otherwise."""
+    given = {name: each for name, each in stored.items() if name in wanted or not name.startswith(ERRORS)}
+    for name in [name for name in given if name.startswith(f"optimizer.{ERROR}")]:
+        given[name] = given[name].on_ranks(wanted[name].whole)
+    missing = [name for name in wanted if name.startswith(ERRORS) and name not in given]
+    forgotten = [tensor for name in missing if (tensor := wanted[name].tensor) is not None]
+    return given, {name: each for name, each in wanted.items() if name not in missing}, forgotten
 
 
 def _of_another(

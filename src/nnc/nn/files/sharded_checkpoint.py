@@ -80,6 +80,11 @@ class Held:
         assert self.tensor is not None
         return self.tensor if self.tensor.shape == self.whole.shape else self.tensor.reshape(self.whole.shape)
 
+    def part(self) -> Tensor:
+        """What is written: a block as it is, a shard flat."""
+        assert self.tensor is not None
+        return self.tensor if self.shard[1] == 1 else self.tensor.reshape((self.tensor.spec.elements,))
+
     def take(self, stored: StoredTensor) -> None:
         """The values from a file."""
         if self.tensor is not None:
@@ -152,6 +157,15 @@ class StoredTensor:
     spec: TensorSpec
     flat: Callable[[int, int], NDArray[Any]]
 
+    def on_ranks(self, whole: TensorSpec) -> StoredTensor:
+        """What sums over so many ranks lost, [ranks, …], for another number of them: the first takes all of it."""
+        if self.spec.shape[1:] != whole.shape[1:] or self.spec.shape == whole.shape:
+            return self
+        rows = self.flat(0, self.spec.elements).reshape(self.spec.shape)
+        values = np.zeros(whole.shape, whole.dtype.numpy)
+        values[0] = rows.sum(0)
+        return StoredTensor(whole, lambda begin, end: values.reshape(-1)[begin:end])
+
     @classmethod
     def of(cls, tensor: Tensor) -> StoredTensor:
         """One that lies there whole."""
@@ -175,6 +189,11 @@ def held_of(model: Model) -> dict[str, Held]:
         for name, whole in part.state_specs(specs[path].spec).items():
             state = model.states.get(f"{path}.{name}")
             rows[f"{path}.{name}"] = held(specs[path], state, whole, in_shards=sharding.stage > 0)
+    if group is not None and sharding.compress is not None:
+        place = (joined(group).rank, group.size)
+        trained = [specs[path] for path in optimizers_of(model.optimizer, specs)]
+        wholes = sharding.error_specs(trained, whole=True)
+        rows |= {name: Held(model.errors[name], whole, place) for name, whole in wholes.items()}
     return rows
 
 
@@ -183,8 +202,7 @@ def save_parts(path: Path, mesh: Mesh, facts: Facts, held: Mapping[str, Held], s
     ranks = joined(RankGroup(mesh.size))
     data, column, _ = mesh.place(ranks.rank)
     parted = {name: each for name, each in held.items() if each.is_part}
-    written = {name: each.tensor for name, each in parted.items() if each.is_written(data, column)}
-    own = {name: tensor for name, tensor in written.items() if tensor is not None}
+    own = {name: each.part() for name, each in parted.items() if each.is_written(data, column)}
     same = {name: each.plain() for name, each in held.items() if not each.is_part}
     folder = _folder(path)
 

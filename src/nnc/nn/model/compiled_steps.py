@@ -152,6 +152,7 @@ class ModelSteps(ModelWeights):
         parts = optimizers_of(options.optimizer, {row.path: row for row in rows})
         pairs = [(part, sharding.state_spec(self.specs[path])) for path, part in parts.items()]
         state = sum(spec.nbytes for part, whole in pairs for spec in part.state_specs(whole).values())
+        state += sum(spec.nbytes for spec in sharding.error_specs([self.specs[path] for path in parts]).values())
         summed = gradients if kind.sums_gradients else 0
         return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)
 

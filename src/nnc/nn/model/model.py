@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nnc.arguments import Count, Positive, Probability, Size, checked, explained
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.running.device_context import present
-from nnc.core.values.device import AnyDevice, Device, current_device, device_of
+from nnc.core.values.device import AnyDevice, current_device, device_of
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.variable import Variable
@@ -27,7 +27,7 @@ from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_o
 from nnc.nn.model.eager_model import eager_outputs, follow, leaves_of
 from nnc.nn.model.figures import Evaluation
 from nnc.nn.model.model_saving import save_model
-from nnc.nn.model.model_weights import ModelOption, RanksOption
+from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import ModelSummary, summarize, timed
 from nnc.nn.model.updating import ModelUpdates
@@ -37,7 +37,7 @@ from nnc.nn.optimization.metrics import Metric, Tally, metrics_of
 from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.optimization.optimizers import Adam
 from nnc.nn.steps.frozen_steps import products
-from nnc.nn.steps.keys import CacheType, StepKey, StepKind
+from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_options import ModelOptions, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
@@ -47,6 +47,7 @@ from nnc.nn.training.sources import Data, Validation, of_rank, parts_of, source_
 from nnc.nn.training.training import Callback, History, Listener, Run, callbacks_of
 from nnc.nn.training.training_page import TrainingPage
 from nnc.parallel import Mesh, Pipeline
+from nnc.parallel.compression import Compression
 from nnc.symbolic import SymbolicGraph
 from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import DEFAULT, Pass, QuantizationMode
@@ -99,6 +100,7 @@ class Model(ModelUpdates, Answering):
     With a `mesh` the model is one of many: `fit` gives each rank its part of a batch, updates follow the mean of all
     gradients, batch norms the statistics of the whole batch (`nnc.parallel`); shards by `zero_stage` are of optimizer's
     state (1), sums of gradients (2) and weights (3). Ranks along `tensor` share products, those along `pipe` stages.
+    Gradients are summed in 16 or 8 bits with `compress="bf16"` or `"int8"`, with what that loses in the next sum.
     """
 
     forms: ClassVar[Mapping[str, str]] = MODEL
@@ -116,11 +118,6 @@ class Model(ModelUpdates, Answering):
     passes = ModelOption[tuple[Pass, ...]]()
     autotune = ModelOption[TuneOptions | bool]()
     deterministic = ModelOption[bool]()
-    mesh = RanksOption[Mesh | None]()
-    zero_stage = RanksOption[ZeroStage]()
-    pipeline = RanksOption[Pipeline]()
-    cache_type = ModelOption[CacheType]()
-    device = ModelOption[Device]()
 
     def __init__(
         self,
@@ -147,6 +144,7 @@ class Model(ModelUpdates, Answering):
         mesh: Mesh | None = None,
         zero_stage: ZeroStage = 0,
         pipeline: Pipeline | None = None,
+        compress: Compression | None = None,
         device: AnyDevice | None = None,
         arena: Arena | None = None,
     ) -> None:
@@ -180,6 +178,7 @@ class Model(ModelUpdates, Answering):
             mesh=mesh,
             zero_stage=zero_stage,
             pipeline=pipeline or Pipeline(),
+            compress=compress,
             device=current_device() if device is None else present(device_of(device)),
             arena=arena,
         )
@@ -220,6 +219,7 @@ class Model(ModelUpdates, Answering):
             if before.keys() != after.keys():
                 # Sums of gradients are kept for the parameters that are trained.
                 self._own.forget("gradients")
+                self._own.forget("errors")
                 self._summed = 0
 
         with self._programs.making:

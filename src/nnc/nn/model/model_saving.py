@@ -24,7 +24,7 @@ from nnc.nn.state.layer_state import LayerState
 from nnc.ops.function import FunctionOperator
 
 # Losses are kept under one name, with their weights; memory is that of the process that loads.
-LATER = ("loss", "loss_weights", "device", "arena", "mesh", "zero_stage", "pipeline")
+LATER = ("loss", "loss_weights", "device", "arena", "mesh", "zero_stage", "pipeline", "compress")
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # Where functions may come from.

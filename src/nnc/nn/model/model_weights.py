@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from nnc.arguments import checked, explained_as
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.device_context import present
-from nnc.core.values.device import AnyDevice, device_of
+from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.dtype import I64
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.spec import Shape, TensorSpec
@@ -31,14 +31,16 @@ from nnc.nn.optimization.loss_scale import Scaling
 from nnc.nn.optimization.losses import Loss
 from nnc.nn.state.own_scope import LayerPaths
 from nnc.nn.state.tensor_files import stored_tensors
-from nnc.nn.steps.keys import StepKind
+from nnc.nn.steps.keys import CacheType, StepKind
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_tensors import ModelTensors
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.programs import Met, ModelPrograms
+from nnc.nn.steps.sharding import ZeroStage
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.ops.operand import T
-from nnc.parallel import joined
+from nnc.parallel import Mesh, Pipeline, joined
+from nnc.parallel.compression import Compression
 from nnc.symbolic import Arena, Symbol, SymbolicGraph
 
 R = TypeVar("R")
@@ -86,6 +88,12 @@ class ModelWeights:
     losses = ModelOption[tuple[Loss, ...]]()
     joint = ModelOption[JointLoss | None]()
     seed = ModelOption[int]()
+    mesh = RanksOption[Mesh | None]()
+    zero_stage = RanksOption[ZeroStage]()
+    pipeline = RanksOption[Pipeline]()
+    compress = RanksOption[Compression | None]()
+    cache_type = ModelOption[CacheType]()
+    device = ModelOption[Device]()
 
     def __init__(self, options: ModelOptions) -> None:
         self.options = options

@@ -34,6 +34,11 @@ def nothing() -> None:
 class ModelUpdates(ModelSteps):
     """A model that is trained."""
 
+    @property
+    def errors(self) -> dict[str, Tensor]:
+        """What sums of gradients in few bits (`compress`) lost on this rank, by name."""
+        return self._own.errors(self.options.optimizer)
+
     def train_on_batch(
         self, inputs: Values, target: Values, *, done: Callable[[], object] = nothing
     ) -> tuple[float, float]:

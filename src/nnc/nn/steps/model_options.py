@@ -23,6 +23,7 @@ from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.objective import Objective
 from nnc.nn.steps.sharding import Sharding, ZeroStage
 from nnc.parallel import Mesh, Pipeline, RankGroup
+from nnc.parallel.compression import Compression
 from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import Pass
 
@@ -58,6 +59,7 @@ class ModelOptions:
     zero_stage: ZeroStage = 0
     pipeline: Pipeline = Pipeline()
     stage: int | None = None
+    compress: Compression | None = None
     cache_type: CacheType = "f32"
     device: Device = CPU
     arena: Arena | None = None
@@ -80,7 +82,7 @@ class ModelOptions:
     @property
     def sharding(self) -> Sharding:
         """What lies in shards, and what is split."""
-        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks, self.pipe_ranks, self.pipe_stage)
+        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks, self.pipe_ranks, self.pipe_stage, self.compress)
 
     @property
     def pipe_ranks(self) -> RankGroup | None:
@@ -107,7 +109,7 @@ class ModelOptions:
     @property
     def alone(self) -> ModelOptions:
         """Those of one process."""
-        return self if self.mesh is None else replace(self, mesh=None, zero_stage=0, stage=None)
+        return self if self.mesh is None else replace(self, mesh=None, zero_stage=0, stage=None, compress=None)
 
     @property
     def longest(self) -> int:

@@ -51,7 +51,7 @@ class ModelTensors:
     def keep_by(self, sharding: Sharding) -> None:
         """Shards by another rule; UsageError where there are tensors of which it would keep other parts."""
         kept = [name for name in ("parameters", "statistics", "states", "gradients") if name in self._groups]
-        parted = any(each.stage or each.tensor or each.pipe for each in (sharding, self.sharding))
+        parted = any(each.stage or each.tensor or each.pipe or each.compress for each in (sharding, self.sharding))
         if kept and sharding != self.sharding and parted:
             need, fix = "a model without tensors", "give mesh and zero_stage when it is made"
             raise UsageError("Model", got=f"other ranks or shards beside its {kept[0]}", need=need, fix=fix)
@@ -136,6 +136,12 @@ class ModelTensors:
         paths, spec_of = optimizers_of(optimizer, self.own_specs), self.sharding.gradient_spec
         return self._group("gradients", lambda: {path: self._zeros(spec_of(self.specs[path])) for path in paths})
 
+    def errors(self, optimizer: Optimizer) -> dict[str, Tensor]:
+        """What sums of gradients in few bits lost, by name: it comes into the next ones."""
+        rows = [self.specs[path] for path in optimizers_of(optimizer, self.own_specs)]
+        specs = self.sharding.error_specs(rows)
+        return self._group("errors", lambda: {name: self._zeros(spec) for name, spec in specs.items()})
+
     def state_specs(self, optimizer: Optimizer) -> dict[str, TensorSpec]:
         """The optimizer's state for each parameter."""
         return {
@@ -150,7 +156,7 @@ class ModelTensors:
         if kind.differentiates:
             homes[DRAWS], homes[SCALE], homes[PART] = self.draws, self.loss_scale, self.part
         if kind.updates:
-            homes |= self.states(optimizer) | self.scalars(optimizer)
+            homes |= self.states(optimizer) | self.scalars(optimizer) | self.errors(optimizer)
         if kind.sums_gradients:
             homes |= {f"{GRADIENT}{path}": tensor for path, tensor in self.gradients(optimizer).items()}
             homes[SHARE] = self.share_of_each

@@ -7,7 +7,8 @@ stage 3   weights too: gathered in front of the layer that reads them, and once 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from nnc.classes import dataclass
@@ -20,10 +21,14 @@ from nnc.ops import cast, square, sum_of
 from nnc.ops.elementwise.pointwise import sqrt
 from nnc.ops.optimizer.update import row_of
 from nnc.parallel import RankGroup, allreduce
-from nnc.parallel.buckets import sums_over
+from nnc.parallel.buckets import in_buckets, sums_over
+from nnc.parallel.compression import Compression, piece_size
 from nnc.parallel.tensor_shards import own_shard, shard_spec, shard_sums, unshard, unsharded
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import global_norm
+
+# Names of errors begin so.
+ERROR, OWN_ERROR = "error.", "own_error."
 
 ZeroStage: TypeAlias = Literal[0, 1, 2, 3]
 
@@ -41,6 +46,8 @@ class Sharding:
     pipe: RankGroup | None = None
     # Our stage, of those along `pipe`.
     pipe_stage: int = 0
+    # In how few bits gradients are summed.
+    compress: Compression | None = None
 
     def keeps(self, row: ParameterSpec) -> bool:
         """Whether a parameter is one of our stage."""
@@ -57,6 +64,29 @@ class Sharding:
     def has_whole(self, row: ParameterSpec) -> bool:
         """Whether this process has all of a parameter."""
         return self.keeps(row) and not self.splits(row) and not self.is_block(row)
+
+    def error_buckets(self, rows: Iterable[ParameterSpec]) -> list[list[ParameterSpec]]:
+        """Whose gradients are summed together in few bits, from the end, as they are final; none otherwise."""
+        if self.compress is None:
+            return []
+        return list(in_buckets(list(rows)[::-1], lambda row: row.spec.nbytes))
+
+    def error_specs(self, rows: Iterable[ParameterSpec], *, whole: bool = False) -> dict[str, TensorSpec]:
+        """What sums in few bits lose, by name: of each gradient on this rank, and of our piece of each bucket.
+
+        `whole` are those of all ranks, one behind the other.
+        """
+        specs: dict[str, TensorSpec] = {}
+        for number, bucket in enumerate(self.error_buckets(rows)):
+            assert self.group is not None
+            specs |= {
+                f"{ERROR}{row.path}": replace(row.spec, shape=(self.group.size if whole else 1, *row.spec.shape))
+                for row in bucket
+            }
+            elements = sum(row.spec.elements for row in bucket)
+            length = elements if whole else piece_size(elements, self.group.size)
+            specs[f"{OWN_ERROR}{number}"] = replace(bucket[0].spec, shape=(length,))
+        return specs
 
     def state_spec(self, row: ParameterSpec) -> TensorSpec:
         """What of a parameter this rank updates."""
@@ -108,10 +138,6 @@ class Sharding:
         """What is added up over several batches."""
         return self.reduced(gradients) if self.stage == 2 else gradients
 
-    def followed(self, totals: Sequence[Symbol]) -> Sequence[Symbol]:
-        """What optimizers follow, of sums over several batches."""
-        return totals if self.stage >= 2 else self.reduced(totals)
-
     def norm(self, rows: Sequence[ParameterSpec], gradients: Sequence[Symbol], dtype: DType) -> Symbol:
         """The 2-norm of the gradients of these parameters, of which we may have shards and blocks."""
         pairs = list(zip(rows, gradients, strict=True))
@@ -129,6 +155,9 @@ class Sharding:
 
     def check(self, optimizers: Sequence[Optimizer]) -> None:
         """UsageError for an optimizer that needs whole parameters."""
+        if self.compress is not None and (self.group is None or self.stage or self.tensor or self.pipe):
+            got, need = f"compress={self.compress!r} beside other parts than of data", "ranks along data alone"
+            raise UsageError("Model", got=got, need=need, fix="mesh=nnc.parallel.Mesh(data=ranks.size), zero_stage=0")
         if self.stage == 0 and self.tensor is None:
             return
         if self.stage == 3 and self.pipe is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 
 from nnc.classes import dataclass
@@ -18,9 +18,11 @@ from nnc.nn.optimization.guard import gradient_norm, guarded
 from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.steps.keys import StepKey
 from nnc.nn.steps.model_step import Ends, PlannedStep
+from nnc.nn.steps.sharding import ERROR, OWN_ERROR
 from nnc.nn.steps.step_graph import StepGraph, TracedStep
 from nnc.ops import add, affine, cast, concatenate, multiply, slice_axis
 from nnc.parallel.buckets import sums_over
+from nnc.parallel.compression import compressed_sums
 from nnc.parallel.pipelining import Schedule, Unit, shared, spans_of, units_of
 from nnc.symbolic import Symbol, backward, minimize
 from nnc.symbolic.minimization import Minimized, Norm, steering_dtype, unscaled, update_by
@@ -64,9 +66,34 @@ class Steering:
         return self.norm(gradients, steering_dtype(*(gradient.spec.dtype for gradient in gradients)))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Reduction:
+    """The sums of gradients over ranks, which an optimizer follows; `carry` renews what sums in few bits lose."""
+
+    step: StepGraph
+    carry: dict[Symbol, Symbol] = field(default_factory=dict)
+
+    def __call__(self, gradients: Sequence[Symbol]) -> Sequence[Symbol]:
+        """The sums, in the order of the parameters that are trained."""
+        step, sharding = self.step, self.step.options.sharding
+        if sharding.compress is None or sharding.group is None:
+            return sharding.reduced(gradients)
+        paths = list(optimizers_of(step.options.optimizer, step.own_specs))
+        by_path, sums = dict(zip(paths, gradients, strict=True)), dict[str, Symbol]()
+        rows = [step.specs[path] for path in paths]
+        given = {name: step.given_input(name, spec) for name, spec in sharding.error_specs(rows).items()}
+        for number, bucket in enumerate(sharding.error_buckets(rows)):
+            own, errors = given[f"{OWN_ERROR}{number}"], [given[f"{ERROR}{row.path}"] for row in bucket]
+            operands = [by_path[row.path] for row in bucket]
+            made, renewed, own_renewed = compressed_sums(operands, errors, own, sharding.group, sharding.compress)
+            sums.update(zip([row.path for row in bucket], made, strict=True))
+            self.carry.update(zip((*renewed, own_renewed), (*errors, own), strict=True))
+        return [sums[path] for path in paths]
+
+
 def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol, ...]) -> Renewal:
     """Gradients of the first result, which is the loss, and updates by them."""
-    steering, options = Steering.of(step), step.options
+    steering, options, reduction = Steering.of(step), step.options, Reduction(step)
     results = _of_all(step, results)
     minimized = minimize(
         step.graph,
@@ -78,12 +105,13 @@ def updated(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbo
         clip_norm=options.clip_norm,
         clip_value=options.clip_value,
         loss_scale=step.loss_scale(),
-        reduction=options.sharding.reduced,
+        reduction=reduction,
         changed=steering.changed,
         norm_of=steering.norm,
     )
     results = (*sums_over(results, options.ranks),)
-    carry = _carried(step, minimized, steering) | {value: step.given[path] for path, value in renewed.items()}
+    carry = _carried(step, minimized, steering) | reduction.carry
+    carry |= {value: step.given[path] for path, value in renewed.items()}
     if not (options.guards_updates and minimized.updates):
         return carry, results
     carry, total = guarded(carry, results[0], steering.norm_of(minimized), renewed.values())
@@ -120,7 +148,7 @@ def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol
 
 def applied(step: StepGraph) -> PlannedStep:
     """Updates by the mean of gradients that were summed before."""
-    steering, options = Steering.of(step), step.options
+    steering, options, reduction = Steering.of(step), step.options, Reduction(step)
     share, gradients = step.steering_input(SHARE), list[Symbol]()
     for path in optimizers_of(options.optimizer, step.specs):
         total = _sum_of(step, path)
@@ -128,7 +156,7 @@ def applied(step: StepGraph) -> PlannedStep:
     minimized = update_by(
         step.graph,
         steering.commands,
-        options.sharding.followed(gradients),
+        gradients if options.sharding.stage >= 2 else reduction(gradients),
         steering.changed,
         scalars=steering.scalars,
         rates=steering.rates,
@@ -136,7 +164,7 @@ def applied(step: StepGraph) -> PlannedStep:
         clip_value=options.clip_value,
         norm_of=steering.norm,
     )
-    carry, results = _carried(step, minimized, steering), tuple[Symbol, ...]()
+    carry, results = _carried(step, minimized, steering) | reduction.carry, tuple[Symbol, ...]()
     if options.nan_guard and minimized.updates:
         norm = steering.norm_of(minimized)
         carry, total = guarded(carry, norm, norm)
