@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.onnx.models import model as model_of
+from tests.onnx.models import node
 from tests.parallel.conftest import PROGRAMS, Launched
 from tests.parallel.ranks_as_threads import run_ranks
 
 import nnc
+import onnx
 from nnc import nn
 from nnc.errors import DisagreementError, IndexRangeError, MemoryLimitError, ShapeError, UsageError
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.nn.zoo.language import GPT, LLaMA
+from nnc.onnx import OnnxLayer, read
 from nnc.ops import concatenate, multiply, reduce_max, reduce_sum, reshape, softmax, transpose
 from nnc.ops.movement.broadcast import broadcast_to
 from nnc.parallel import Mesh, joined
@@ -175,6 +179,32 @@ def test_pairs_heads_and_adapters_are_split_by_themselves() -> None:
     }  # fmt: skip
     adapted = axes_of(nn.Model(nn.LoRA(nn.FeedForward(8, bias=False), ("*",), rank=2), (2, 4), mesh=mesh))
     assert {"widen.weight", "narrow.weight", "widen.lora_b"} <= adapted.keys()
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_files_of_others_and_their_adapters_are_split_and_cut_like_layers(rank: int, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    sizes = {"w0": (4, 8), "b0": (8,), "w1": (6, 8), "b1": (6,), "w2": (6, 3)}
+    weights = {name: draw.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
+    nodes = [
+        node("MatMul", "x w0", "a"), node("Add", "a b0", "b"), node("Relu", "b", "c"),
+        node("Gemm", "c w1 b1", "d", transB=1), node("Tanh", "d", "e"), node("MatMul", "e w2", "y"),
+    ]  # fmt: skip
+    onnx.save(model_of(nodes, {"x": ["n", 4]}, ["y"], weights), tmp_path / "net.onnx")
+    x, y = draw.standard_normal((6, 4)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2])
+
+    def run(mesh: Mesh | None) -> dict[str, Any]:
+        body = OnnxLayer(read(tmp_path / "net.onnx"), rank=rank)
+        made = nn.Model(body, (4,), optimizer=nn.SGD(0.1), mesh=mesh)
+        if mesh == Mesh(tensor=2):
+            split = {"w0": 1, "b0": 0, "w1": 1} if not rank else {"w0_lora_b": 1, "w1_lora_b": 1}
+            assert axes_of(made) == split
+        return trained(made, x, y)
+
+    one = run(None)
+    for mesh in (Mesh(tensor=2), Mesh(pipe=2)):
+        for many in run_ranks(2, lambda _, mesh=mesh: run(mesh)):
+            assert_same(many, one, 1e-4)
 
 
 def test_a_rank_of_two_states_half_of_a_large_table_and_of_its_pairs() -> None:

@@ -51,23 +51,28 @@ def _causes(splits: Sequence[SplitValue | None]) -> frozenset[str]:
 
 
 def _elementwise(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
-    """All operands of one shape along one axis, or scalars."""
+    """Operands along one axis of the result, whole where they are spread along it."""
+    shapes = {splitter.spec(key).shape for key in record.outputs}
     place = _first_split(splitter, record)
-    if place is None or any(splitter.spec(key).shape != place[1] for key in record.outputs):
+    if place is None or len(shapes) > 1:
         return None
-    axis, shape = place
+    (shape,) = shapes
+    axis = place[0] + len(shape) - len(place[1])
     symbols, splits = list[Symbol | None](), list[SplitValue]()
     for key in record.inputs:
         if key is None:
             symbols.append(None)
-        elif not splitter.spec(key).rank:
+            continue
+        spec = splitter.spec(key)
+        own = axis - (len(shape) - spec.rank)
+        if own < 0 or spec.shape[own] == 1 < shape[axis]:
             symbols.append(splitter.enter(key))
-        else:
-            split = splitter.take(key, axis) if splitter.spec(key).shape == shape else None
-            if split is None:
-                return None
-            splits.append(split)
-            symbols.append(split.symbol)
+            continue
+        split = splitter.take(key, own) if spec.shape[own] == shape[axis] else None
+        if split is None:
+            return None
+        splits.append(split)
+        symbols.append(split.symbol)
     made = splitter.made(record.command, symbols, record)
     return [SplitValue(symbol, axis, _causes(splits)) for symbol in made]
 
