@@ -39,6 +39,7 @@ from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
+from nnc.symbolic.compiler.repeat.segments import segmented
 from nnc.symbolic.compiler.shared_arena import Arena, give_back_after
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorKey
@@ -77,9 +78,10 @@ def compile(
     must, execs run a second time instead of keeping what they made, and results are the same bit by bit.
     `Compiled.budget` says how much work that is. MemoryLimitError names the smallest limit that can be met, and what is
     alive at its peak. A counted loop with a gradient becomes a chain of shorter ones, which run again instead of
-    keeping what all iterations began with, and what runs inside of loops and branches may run again there. Custom
-    commands run once. Values of a device whose arena is limited may wait in host memory, where that costs less
-    (`Budget.offloaded`). Lower precision is another graph: `lower_precision` makes it.
+    keeping what all iterations began with; so do recurrent operators, where sums over their steps are made in parts
+    (`Pass.STEP_SUMS`). What runs inside of loops and branches may run again there. Custom commands run once. Values of
+    a device whose arena is limited may wait in host memory, where that costs less (`Budget.offloaded`).
+    Lower precision is another graph: `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -207,10 +209,11 @@ def _compile(
 
 
 def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph, kind: str) -> Iterator[Compilation]:
-    """Of copies of the graph: bodies compute values again, loops with gradients are chains of shorter ones, or values
-    of a device wait on the host.
+    """Of copies of the graph: bodies compute values again, loops with gradients and sequences are chains of shorter
+    ones, or values of a device wait on the host.
     """
-    chains = (InnerCopy(copy, 0, 0) for copy in checkpointed(graph, asked.roots(graph)))
+    wanted = asked.roots(graph)
+    chains = (InnerCopy(copy, 0, 0) for make in (checkpointed, segmented) for copy in make(graph, wanted))
     for value in (*recomputed_inside(planned), *chains, *offloaded(planned, kind)):
         _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
         compilation = replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)

@@ -47,6 +47,7 @@ DEFAULT = (
     Pass.ALGEBRA,
     Pass.COMMON_SUBEXPRESSIONS,
     Pass.DATA_TRANSFER,
+    Pass.STEP_SUMS,
     Pass.FUSION,
     Pass.PLANES,
     Pass.PRUNING,

@@ -20,6 +20,7 @@ from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist
 from nnc.symbolic.passes.layout import assign_layouts
 from nnc.symbolic.passes.numbers.precision import lower_precision
+from nnc.symbolic.passes.numbers.step_sums import sum_in_parts
 from nnc.symbolic.passes.planes import split_planes
 from nnc.symbolic.passes.pruning import prune
 from nnc.symbolic.passes.subexpressions import eliminate_common
@@ -107,6 +108,7 @@ class Pass(Enum):
     INVARIANTS = counting("loop invariants", lambda graph, wanted: Counter(hoisted=hoist(graph)))
     PLACEMENT = serving("placement", move_refused)
     LOGITS = rewriting("losses from logits", LOGITS)
+    STEP_SUMS = counting("sums over steps", lambda graph, wanted: sum_in_parts(graph))
 
     def __reduce_ex__(self, protocol: object, /) -> tuple[Callable[[str], Pass], tuple[str]]:
         # By name: Python would pickle the value, which is a function.

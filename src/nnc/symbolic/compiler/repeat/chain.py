@@ -201,7 +201,9 @@ def _lowest(parts: Iterable[ChainPart]) -> Front:
 
 def _chain_of(program: Program, turn: Step) -> Chain | None:
     """The finest chain with this turn; None where a step before the turn must not run again."""
-    made = [root for step in range(turn) for root in program.writes[step] if program.nbytes[root]]
+    # What steps write parts of stays where it is, whoever runs again.
+    own = [[root for root in roots if root not in program.pieces] for roots in program.writes]
+    made = [root for step in range(turn) for root in own[step] if program.nbytes[root]]
     if not made or not all(program.repeatable[:turn]) or not all(map(program.may_return, made)):
         return None
     cuts = _cuts(program, turn)
@@ -211,7 +213,7 @@ def _chain_of(program: Program, turn: Step) -> Chain | None:
             root: number
             for number, (start, end) in enumerate(pairwise([0, *ends]), 1)
             for step in range(start, end)
-            for root in program.writes[step]
+            for root in own[step]
         }
         across = _read_across(program, turn, number_of, len(ends))
         if not across:
@@ -234,7 +236,8 @@ def _cuts(program: Program, turn: Step) -> dict[Step, Root]:
     alive: set[Root] = set()
     cuts = {}
     for step in range(turn - 1):
-        alive.update(root for root in program.writes[step] if last.get(root, NEVER) > step)
+        made = (root for root in program.writes[step] if root not in program.pieces)
+        alive.update(root for root in made if last.get(root, NEVER) > step)
         alive.difference_update([root for root in program.again[step] if last[root] == step])
         if len(alive) == 1:
             cuts[step + 1] = next(iter(alive))

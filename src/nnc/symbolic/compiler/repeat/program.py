@@ -11,6 +11,7 @@ from nnc.ops.work import work
 from nnc.symbolic.compiler.order.choose import predecessors
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, Root
+from nnc.symbolic.compiler.repeat.sequences import is_recurrent
 from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
 from nnc.symbolic.ir import Duplicate, SymbolicGraph, bodies_of
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
@@ -105,8 +106,8 @@ def inputs_again(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[Tensor
 
 def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
     """The roots that an exec reads when it runs again; None where it must not."""
-    instead = instead_of(record)
-    if instead is None or (not isinstance(record.command.attrs, WhileAttrs) and _parts(graph, record)):
+    instead, by_step = instead_of(record), isinstance(record.command.attrs, WhileAttrs) or is_recurrent(record)
+    if instead is None or (not by_step and _parts(graph, record)):
         return None
     return graph.roots(inputs_again(record, instead))
 
