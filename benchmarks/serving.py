@@ -27,7 +27,12 @@ from llama_peer import LLAMA_CPP
 
 import nnc.language
 
-PROMPTS = ("Once upon a time", "The capital of France is", "def add(a, b):", "1, 2, 3, 4,")
+# What several begin with has a page of tokens, and a part of another one.
+SYSTEM = "You answer in one sentence, in plain words, and say so where you do not know. " * 18
+PROMPTS = (
+    "Once upon a time", "The capital of France is", "def add(a, b):", "1, 2, 3, 4,", f"{SYSTEM}What is rain?",
+    f"{SYSTEM}Who wrote Faust?",
+)  # fmt: skip
 LENGTHS, HEATS, SEEDS = (4, 16, 40), (0, 0.8), (0, 1)
 MOST_GROWTH = 32 << 20
 PEER = (
