@@ -17,8 +17,8 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.language.shared_steps import SharedSteps
-from nnc.nn.generation import TOGETHER, Scores, TokenModel, alike, borrowed_caches, read_part
-from nnc.nn.steps.generation_caches import check_pages
+from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches, read_part
+from nnc.nn.steps.generation_caches import alike, check_pages
 from nnc.nn.steps.padding import MOST_STEPS
 
 # Tokens that are proposed and read at a time, with the one before them.

@@ -21,7 +21,7 @@ from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.inference.frozen_generation import FrozenGeneration
 from nnc.nn.inference.next_token import Part, TokenChoice, log_softmax_of
 from nnc.nn.model.model import Model
-from nnc.nn.steps.generation_caches import GenerationCaches, pages_of_rows
+from nnc.nn.steps.generation_caches import GenerationCaches, alike, pages_of_rows
 from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.steps.padding import MOST_STEPS
 from nnc.ops.sequence.cached_attention import PAGE
@@ -151,12 +151,6 @@ def _scores(
     values = (*values, *caches.addresses(values[1]))
     (scores,) = model.between_updates("generate", partial(step.run, values))
     return scores.astype(np.float64)
-
-
-def alike(*rows: Sequence[int]) -> int:
-    """How many tokens of all rows are the same from the first on."""
-    columns = zip(*rows, strict=False)
-    return next((place for place, column in enumerate(columns) if len({*column}) > 1), min(map(len, rows)))
 
 
 def borrowed_caches(owner: object, model: TokenModel, batch: int, length: int) -> GenerationCaches:

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from nnc.language.kept_tokens import KeptTokens
-from nnc.nn.generation import alike
+from nnc.nn.steps.generation_caches import alike
 
 # Fewer tokens are read in about the time that their copy takes.
 WORTH_A_COPY = 8
 # Seconds between two looks at who reads what others wait for, or has pages that they need: a token takes about as long.
-PAUSE = 0.01
+PAUSE = 0.02
 
 
 class KeptRows:
