@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 from tests.onnx.models import model as model_of
 from tests.onnx.models import node
-from tests.parallel.conftest import PROGRAMS, Launched
+from tests.parallel.conftest import run_alone
 from tests.parallel.ranks_as_threads import run_ranks
 
 import nnc
@@ -113,14 +111,9 @@ def test_dropout_guards_and_a_loaded_state_are_those_of_one_rank() -> None:
         assert_same(result, expected)
 
 
-def test_a_launch_of_two_ranks_gives_the_losses_of_one(
-    launched: Launched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = launched(2, "split_model.py", str(tmp_path / "2.npy"))
-    assert result.returncode == 0, result.stderr
-    monkeypatch.setattr(sys, "argv", ["split_model.py", str(tmp_path / "1.npy")])
-    runpy.run_path(str(PROGRAMS / "split_model.py"))
-    one, two = (np.load(tmp_path / f"{ranks}.npy") for ranks in (1, 2))
+def test_a_launch_of_two_ranks_gives_the_losses_of_one(of_two: Path) -> None:
+    run_alone("split_model.py", str(of_two / "products1.npy"))
+    one, two = (np.load(of_two / f"products{ranks}.npy") for ranks in (1, 2))
     np.testing.assert_allclose(two, one, rtol=1e-9)
 
 

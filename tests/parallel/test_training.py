@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.parallel.conftest import PROGRAMS, Launched
+from tests.parallel.conftest import run_alone
 
 from nnc import nn
 from nnc.errors import UsageError
 from nnc.parallel import Mesh
 
 
-def test_losses_and_weights_on_three_ranks_are_those_of_one(
-    launched: Launched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = launched(3, "training.py", str(tmp_path / "many.npy"))
-    assert result.returncode == 0, result.stderr
-    monkeypatch.setattr(sys, "argv", ["training.py", str(tmp_path / "one.npy")])
-    runpy.run_path(str(PROGRAMS / "training.py"))
-    many, alone = (np.load(tmp_path / name) for name in ("many.npy", "one.npy"))
+def test_losses_and_weights_on_three_ranks_are_those_of_one(of_three: Path) -> None:
+    run_alone("training.py", str(of_three / "one.npy"))
+    many, alone = (np.load(of_three / name) for name in ("many.npy", "one.npy"))
     np.testing.assert_allclose(many, alone, rtol=1e-9, atol=1e-12)
 
 

@@ -165,22 +165,26 @@ def test_what_tests_need_is_installed_when_a_script_asks_for_it(checkout: Path) 
         assert (process.returncode, process.stderr) == (0, said)
 
 
-def test_a_lost_interpreter_is_mended(checkout: Path) -> None:
-    environment = checkout / ".venv"
-    (environment / "bin" / "python").unlink()
+def test_after_a_lost_interpreter_and_a_kill_two_calls_at_once_make_one_environment(checkout: Path) -> None:
+    environment, command = checkout / ".venv", [checkout / "scripts" / "nnc"]
+    for name in ("bin/python", "pyvenv.cfg"):
+        (environment / name).unlink()
     (environment / "half").touch()
-    assert call(checkout).stderr.startswith("nnc: making ")
-    assert not (environment / "half").exists()
-    assert call(checkout).stderr == ""
+    process = subprocess.Popen(
+        command, env=surroundings(checkout), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+    )
+    while not (environment / "pyvenv.cfg").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.communicate()[1].startswith(b"nnc: making ")
+    assert not (environment / STAMP).exists()
+    (environment / "half").touch()
 
-
-def test_two_calls_at_once_make_one_environment(tmp_path: Path) -> None:
-    made = stand_in(tmp_path / "checkout")
-    command = [made / "scripts" / "nnc"]
     both = [
         subprocess.Popen(
             command,
-            env=surroundings(made),
+            env=surroundings(checkout),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -191,31 +195,23 @@ def test_two_calls_at_once_make_one_environment(tmp_path: Path) -> None:
     outputs = [process.communicate() for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
     assert sum(errors.count("making") for _, errors in outputs if not errors.startswith("nnc: waiting")) == 1
+    assert not (environment / "half").exists()
+    assert call(checkout).stderr == ""
 
 
-def test_a_killed_call_leaves_no_fresh_environment(tmp_path: Path) -> None:
-    made = stand_in(tmp_path / "checkout")
-    process = subprocess.Popen(
-        [made / "scripts" / "nnc"], env=surroundings(made), stdin=subprocess.DEVNULL, start_new_session=True
-    )
-    while not (made / ".venv" / "pyvenv.cfg").exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not (made / ".venv" / STAMP).exists()
-    assert call(made).returncode == 0
-
-
-def test_an_impossible_install_is_one_line(tmp_path: Path) -> None:
+def test_an_impossible_install_is_one_line(checkout: Path, tmp_path: Path) -> None:
     made = stand_in(tmp_path / "checkout", PROJECT.replace("requires = []", 'requires = ["a-package-of-nobody"]'))
+    # As if its environment were there and the project had changed: an update runs pip as well, and no more.
+    shutil.copytree(checkout / ".venv", made / ".venv", symlinks=True)
+    stamp = made / ".venv" / STAMP
+    stamp.write_text(stamp.read_text().replace(str(checkout), str(made)))
     failed = call(made)
     assert (failed.returncode, failed.stdout) == (1, "")
-    making, reason = failed.stderr.splitlines()
-    assert making.startswith("nnc: making ")
+    updating, reason = failed.stderr.splitlines()
+    assert updating.startswith("nnc: updating ")
     assert reason.startswith("nnc: pip failed: No matching distribution found for a-package-of-nobody.")
     assert "Fix: check the network, then call again." in reason
-    assert not (made / ".venv" / STAMP).exists()
+    assert not stamp.exists()
 
 
 def test_what_others_made_is_left_alone(checkout: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_dispatch_takes_it() -> None:
 
 def test_the_number_of_threads_of_the_matrix_library_changes_no_bit() -> None:
     digests = set()
-    for threads in ("1", "2", "4"):
+    for threads in ("1", "4"):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": threads}
         found = subprocess.run(
             [sys.executable, "-c", THREADED], env=environment, capture_output=True, text=True, check=True
