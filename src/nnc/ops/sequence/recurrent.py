@@ -32,6 +32,7 @@ from nnc.ops.movement.broadcast import reduce_sum, reshape
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.movement.movement import concatenate, slice_axis
 from nnc.ops.operand import Operand, T
+from nnc.ops.precision import LOW
 from nnc.ops.products.products import gemm
 from nnc.ops.rules import FLOATS, Applied, Gradients, Inplace, Specs, check_kinds, operator, single
 from nnc.ops.work import most_elements
@@ -357,6 +358,7 @@ LSTM = operator(
     infer=_infer_lstm,
     gradient=_lstm_gradient,
     inplace=Inplace(allowed=((0, 2),)),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_lstm, 1),
     example=Example(RecurrentAttrs(), (_FOUR_GATES, spec((4, 16)), _STATE, _STATE)),
@@ -370,6 +372,7 @@ LSTM_GRADIENT = operator(
     infer=_infer_lstm_gradient,
     gradient=by_decomposition(_composed_lstm_gradient),
     inplace=Inplace(allowed=((2, 0),)),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_lstm_gradient, 4),
     example=Example(RecurrentAttrs(), (_STATES, _STATES, _FOUR_GATES, _STATES, spec((4, 16)), _STATE)),
@@ -383,6 +386,7 @@ GRU = operator(
     infer=_infer_gru,
     gradient=_gru_gradient,
     optional=(3,),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_gru, 1, 3),
     example=Example(RecurrentAttrs(), (spec((4, 2, 12)), spec((4, 12)), _STATE, spec((12,)))),
@@ -395,6 +399,7 @@ GRU_GRADIENT = operator(
     ("z", "m", "h"),
     infer=_infer_gru_gradient,
     gradient=by_decomposition(_composed_gru_gradient),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_gru_gradient, 3),
     example=Example(RecurrentAttrs(), (_STATES, _FOUR_GATES, _STATES, spec((4, 12)), _STATE)),
@@ -407,6 +412,7 @@ RNN = operator(
     infer=_infer_rnn,
     gradient=_rnn_gradient,
     inplace=Inplace(allowed=((0, 0),)),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_rnn, 1),
     example=Example(RnnAttrs(), (_STATES, MATRIX, _STATE)),
@@ -420,6 +426,7 @@ RNN_GRADIENT = operator(
     infer=_infer_rnn_gradient,
     gradient=by_decomposition(_composed_rnn_gradient),
     inplace=Inplace(allowed=((0, 0), (1, 0))),
+    precision=LOW,
     work=_work,
     batched=_batched(_composed_rnn_gradient, 2),
     example=Example(RnnAttrs(), (_STATES, _STATES, MATRIX)),

@@ -238,3 +238,15 @@ def test_a_network_learns_in_16_bits(dtype: DType) -> None:
     (first, last), (_, exact) = train(dtype), train(None)
     assert last < 0.3 * first
     assert last < exact + 0.15
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_take_about_half_in_16_bits(kind: type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]) -> None:
+    """What they keep of all steps is of 16 bits."""
+
+    def arena(precision: DType | None) -> int:
+        layers = nn.Sequential(kind(16, return_sequences=False), nn.Dense(2))
+        model = nn.Model(layers, (32, 2), loss=nn.MeanSquaredError(), optimizer=nn.SGD(0.1), precision=precision)
+        return model.memory(32).step.arena
+
+    assert arena(BF16) < 0.62 * arena(None)

@@ -33,7 +33,11 @@ def sum_in_parts(graph: SymbolicGraph) -> Counter[str]:
         record for _, record in graph.execs.items() if is_recurrent(record) and CELLS[record.command.op].backward
     ]
     for record in gradients:
-        steps, batch, _ = graph.tensors[record.outputs[0]].spec.shape
+        spec = graph.tensors[record.outputs[0]].spec
+        steps, batch, _ = spec.shape
+        # Sums of parts would be rounded to 16 bits.
+        if spec.dtype.itemsize < 4:
+            continue
         cuts = parts_of(steps, batch)
         parts = [*pairwise(cuts)] if is_ascending(record) else [*pairwise(cuts)][::-1]
         for reader in [*_sums(graph, record)] if len(parts) > 1 else ():
