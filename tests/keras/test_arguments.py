@@ -94,6 +94,7 @@ def test_numbers_beyond_an_element_type_are_no_warning() -> None:
         warnings.simplefilter("error")
         assert keras.utils.normalize([1e308, 1e300]).tolist() == [0.0, 0.0]
         assert keras.utils.to_categorical(np.float16(0.9)).tolist() == [1.0]
+        assert keras.random.uniform((2,), np.float32(0.5), 1e308, seed=1).shape == (2,)
 
 
 def test_shares_of_no_classes_are_told_of() -> None:

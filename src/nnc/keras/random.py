@@ -48,7 +48,7 @@ def uniform(
 ) -> Any:
     """Numbers in minval..maxval; a number as the seed gives the same ones each time."""
     kind = chosen_dtype(dtype, F32)
-    if maxval < minval:
+    if float(maxval) < float(minval):
         raise ArgumentError("uniform", got=f"minval={minval}, maxval={maxval}", need="maxval ≥ minval")
     if seed is not None and not isinstance(seed, SeedGenerator):
         return as_operand(drawn("uniform", lambda of, sizes: of.uniform(minval, maxval, sizes), int(seed), shape, kind))
