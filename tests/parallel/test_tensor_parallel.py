@@ -238,6 +238,18 @@ def test_sixteen_bits_and_ranks_that_begin_otherwise() -> None:
         run_ranks(2, lambda rank: model(Mesh(tensor=2), rank).train_on_batch(x, y))
 
 
+def test_layers_of_one_s_own_lie_elsewhere_on_each_rank() -> None:
+    x, y = np.ones((4, 3), np.float32), np.array([0, 1, 1, 0])
+
+    def run(rank: int) -> float:
+        layer = nn.Sequential(nn.Dense(8), nn.Lambda(lambda h: h * h), nn.Dense(2))
+        model = nn.Model(layer, (3,), loss=nn.SoftmaxCrossEntropy(), mesh=Mesh(tensor=2))
+        return model.train_on_batch(x, y)[0]
+
+    first, second = run_ranks(2, run)
+    assert first == second
+
+
 def test_what_cannot_be_split_says_so() -> None:
     mesh = Mesh(tensor=2)
 
