@@ -121,10 +121,15 @@ class ModelSteps(ModelWeights):
         """What a training step takes on the ranks of the model's mesh, each with `batch` examples; nothing is run.
 
         `computing` are the seconds that one process without a mesh takes for them: see `nnc.parallel.simulate`.
+        UsageError for a network that is cut into stages, which wait for each other.
         """
+        if self.options.pipe_ranks is not None:
+            got, need = "stages (pipe), which wait for each other", "ranks along data and tensor"
+            raise UsageError("simulate", got=got, need=need, fix="measure it: nnc launch")
         program = self._programs.plan(StepKey(StepKind.TRAIN, batch, length))
         simulation = simulate(program.step.compiled.planned.graph, wire, computing)
-        return replace(simulation, memory=self._memory_of(StepKind.TRAIN, program).total)
+        ranks = simulation.ranks if self.options.mesh is None else self.options.mesh.size
+        return replace(simulation, ranks=ranks, memory=self._memory_of(StepKind.TRAIN, program).total)
 
     def _memory_of(self, kind: StepKind, program: PlannedStep, options: ModelOptions | None = None) -> ModelMemory:
         options = self.options if options is None else options
