@@ -67,6 +67,14 @@ def _device_backend(kind: str) -> Backend:
     return backend
 
 
+def _file_driver() -> DeviceDriver:
+    """The driver of folders."""
+    with FORK_GUARD:
+        driver: DeviceDriver = import_module("nnc.backends.transfer.file_driver").file_driver()
+    return driver
+
+
+DEVICES.add("file", _file_driver)
 for _kind in ("cuda", "vulkan"):
     DEVICES.add(_kind, partial(_driver, _kind))
     DISPATCHER.add(DeferredBackend(_kind, partial(_device_backend, _kind), _kind))

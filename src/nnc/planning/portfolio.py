@@ -139,8 +139,10 @@ def smallest_plan(
     proofs = witnesses(problem)
     bounds = {memory: proven_bytes(problem, proof) for memory, proof in proofs.items()}
     targets = dict(bounds)
-    if capacity is not None and len(bounds) == 1:
-        targets = {memory: max(bound, capacity) for memory, bound in bounds.items()}
+    if capacity is not None and bounds:
+        # What is left beside the bounds of all others is enough for the largest.
+        largest = max(bounds, key=lambda memory: bounds[memory])
+        targets[largest] = max(bounds[largest], capacity - sum(bounds.values()) + bounds[largest])
     deadline = None if time_limit is None else begin + time_limit
     states = [State(part) for part in normalize(problem)]
     rows = _rows(solver, states)

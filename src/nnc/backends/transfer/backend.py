@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call, Kernel, Program, Specs, Tensors, WithoutWorkspace, one_by_one
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.storage import memory_of
 from nnc.core.values.tensor import Tensor
 from nnc.ops.composed.custom import TENSOR_KERNEL
 from nnc.ops.movement.transfer import TO_DEVICE
@@ -16,9 +17,15 @@ class TransferKernel(WithoutWorkspace):
     """One copy: uploads are queued, downloads wait for what was queued before."""
 
     def run(self, inputs: Tensors, outputs: Tensors, workspace: Tensor | None) -> None:
-        """Copy the elements."""
+        """Copy the elements; to the host with no memory between, where both lie in one piece."""
         source, target = inputs[0], outputs[0]
-        if source is not None and target is not None:
+        if source is None or target is None:
+            return
+        whole = source.is_contiguous and target.is_contiguous and source.dtype == target.dtype
+        if whole and target.spec.device.is_host and not source.spec.device.is_host and source.spec.elements:
+            device = source.spec.device
+            memory_of(device).download(device, target.address, source.address, source.spec.nbytes)
+        else:
             target.copy_from(source)
 
 

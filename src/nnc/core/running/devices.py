@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
-from nnc.core.values.device import CPU, Device, device_of
+from nnc.core.values.device import CPU, FILE, Device, device_of
 from nnc.core.values.storage import DeviceMemory
 from nnc.errors import DeviceError
 from nnc.faces import wire
@@ -66,8 +66,8 @@ class Devices:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds that have a driver, whether or not there is such a device."""
-        return tuple(self._makers)
+        """Kinds that compute and have a driver, whether or not there is such a device."""
+        return tuple(kind for kind in self._makers if kind != FILE)
 
     def driver(self, device: Device) -> DeviceDriver:
         """The driver of a device that is there; DeviceError otherwise, with the reason and with those that are."""
@@ -87,9 +87,9 @@ class Devices:
         return self._drivers.get(kind)
 
     def present(self) -> tuple[Device, ...]:
-        """The host, and all other devices of this machine."""
+        """The host, and all other devices of this machine that compute."""
         there = [CPU]
-        for kind in self._makers:
+        for kind in self.kinds:
             driver = self._of(kind)
             if driver is not None and not driver.absence():
                 there += [Device(kind, index) for index in range(driver.count())]

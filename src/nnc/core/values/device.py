@@ -11,6 +11,8 @@ from nnc.classes import dataclass
 from nnc.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "vulkan")
+# Of folders that programs may leave values in (`file_device`): memory where nothing is computed.
+FILE = "file"
 SPELLING = re.compile(r"([a-z]+)(?::(\d{1,9}))?")
 
 
@@ -23,7 +25,7 @@ class Device:
     index: int = 0
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS or self.index < 0:
+        if self.kind not in (*KINDS, FILE) or self.index < 0:
             raise DeviceError(
                 "device", got=f"{self.kind}:{self.index}", need="one of " + " ".join(KINDS) + " with index ≥ 0"
             )
@@ -32,6 +34,11 @@ class Device:
     def is_host(self) -> bool:
         """Whether its memory is that of the process."""
         return self.kind == "cpu"
+
+    @property
+    def is_file(self) -> bool:
+        """Whether its memory is a file's, and no memory at all."""
+        return self.kind == FILE
 
     @property
     def space(self) -> Device:

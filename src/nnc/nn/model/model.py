@@ -38,7 +38,7 @@ from nnc.nn.optimization.optimizer_base import Optimizer
 from nnc.nn.optimization.optimizers import Adam
 from nnc.nn.steps.frozen_steps import products
 from nnc.nn.steps.keys import StepKey, StepKind
-from nnc.nn.steps.model_options import ModelOptions, input_specs
+from nnc.nn.steps.model_options import ModelOptions, OffloadFolder, input_specs
 from nnc.nn.steps.model_step import ModelStep, Values
 from nnc.nn.steps.open_sizes import Arrays, one_or_all
 from nnc.nn.steps.sharding import ZeroStage
@@ -84,7 +84,7 @@ class Model(ModelUpdates, Answering):
     With a `memory_limit`, in bytes, of all arenas or by device, the arena of each step takes no more; `memory` tells
     what a step computes again for that, and results are the same bit by bit. A step that cannot meet it so runs in the
     `allowed_precision` (bf16 or f16), where one is given; MemoryLimitError where that does not suffice either.
-    Steps lie in the `arena`, where several share one (`nnc.arena`).
+    Values may wait in a file of the `offload_folder`. Steps lie in the `arena`, where several share one (`nnc.arena`).
 
     With `nan_guard` an update whose loss or gradients are not finite changes nothing and is a NotFiniteError; the arena
     holds a second buffer for parameters and states then.
@@ -92,8 +92,7 @@ class Model(ModelUpdates, Answering):
     (`LossScale`): what overflows is left out, weights, statistics and the count of updates stay. NotFiniteError where
     no smaller scale is left.
 
-    With `autotune` the kernels of a step are measured before its first run and the fastest kept; with `deterministic`
-    they are fixed (`nnc.symbolic.compile`).
+    With `autotune` kernels are measured before a run; with `deterministic` they are fixed (`nnc.symbolic.compile`).
     Parameters, states and programs are on the `device`, or where arrays are made (`nnc.device`); inputs and targets go
     there, results come back. What the device has no kernel for runs on the host. `to(device)` moves them.
 
@@ -107,7 +106,6 @@ class Model(ModelUpdates, Answering):
     spoken: ClassVar[str] = "model"
     dtype = ModelOption[DType]()
     input_dtype = ModelOption[DType]()
-    backend = ModelOption[str]()
     precision = ModelOption[DType | None]()
     clip_norm = ModelOption[float | None]()
     clip_value = ModelOption[float | None]()
@@ -138,6 +136,7 @@ class Model(ModelUpdates, Answering):
         loss_scale: LossScale | None = None,
         memory_limit: ArenaLimit | None = None,
         allowed_precision: DType | None = None,
+        offload_folder: OffloadFolder | None = None,
         passes: Iterable[Pass] = DEFAULT,
         autotune: TuneOptions | bool = False,
         deterministic: bool = False,
@@ -181,6 +180,7 @@ class Model(ModelUpdates, Answering):
             compress=compress,
             device=current_device() if device is None else present(device_of(device)),
             arena=arena,
+            offload_folder=offload_folder,
         )
         super().__init__(options)
         options.sharding.check([*optimizers_of(options.optimizer, self.specs).values()])

@@ -32,7 +32,7 @@ from nnc.nn.optimization.losses import Loss
 from nnc.nn.state.own_scope import LayerPaths
 from nnc.nn.state.tensor_files import stored_tensors
 from nnc.nn.steps.keys import CacheType, StepKind
-from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_options import ModelOptions, OffloadFolder
 from nnc.nn.steps.model_tensors import ModelTensors
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.programs import Met, ModelPrograms
@@ -88,12 +88,14 @@ class ModelWeights:
     losses = ModelOption[tuple[Loss, ...]]()
     joint = ModelOption[JointLoss | None]()
     seed = ModelOption[int]()
+    backend = ModelOption[str]()
     mesh = RanksOption[Mesh | None]()
     zero_stage = RanksOption[ZeroStage]()
     pipeline = RanksOption[Pipeline]()
     compress = RanksOption[Compression | None]()
     cache_type = ModelOption[CacheType]()
     device = ModelOption[Device]()
+    offload_folder = ModelOption[OffloadFolder | None]()
 
     def __init__(self, options: ModelOptions) -> None:
         self.options = options

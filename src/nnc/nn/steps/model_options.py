@@ -9,6 +9,7 @@ from typing import cast
 from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.concrete import TuneOptions
+from nnc.core.running.file_device import Folder, checked_folder
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType
 from nnc.core.values.spec import Shape, TensorSpec, check_shape
@@ -26,6 +27,8 @@ from nnc.parallel import Mesh, Pipeline, RankGroup
 from nnc.parallel.compression import Compression
 from nnc.symbolic.compiler import Arena, ArenaLimit
 from nnc.symbolic.passes import Pass
+
+OffloadFolder = Folder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +66,12 @@ class ModelOptions:
     cache_type: CacheType = "f32"
     device: Device = CPU
     arena: Arena | None = None
+    offload_folder: OffloadFolder | None = None
+
+    def __post_init__(self) -> None:
+        """UsageError where the folder is none."""
+        if self.offload_folder is not None:
+            object.__setattr__(self, "offload_folder", str(checked_folder(self.offload_folder)))
 
     @property
     def guards_updates(self) -> bool:

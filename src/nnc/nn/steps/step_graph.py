@@ -230,6 +230,7 @@ class StepGraph:
             deterministic=options.deterministic,
             orders=orders,
             claims=claims or {},
+            offload_folder=options.offload_folder,
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from nnc.classes import dataclass
+from nnc.core.running.file_device import Folder
 from nnc.core.values.dtype import F32, I32, DType
 from nnc.core.values.spec import Shape
 from nnc.errors import AttributeValueError
@@ -113,6 +114,7 @@ def network(
     seed: int = 0,
     backend: str = "",
     memory_limit: int | None = None,
+    offload_folder: Folder | None = None,
     arena: Arena | None = None,
 ) -> Model:
     """The model `name` of `NETWORKS`; its tensors are made when they are first needed.
@@ -132,5 +134,6 @@ def network(
         input_dtype=row.input_dtype,
         backend=backend,
         memory_limit=memory_limit,
+        offload_folder=offload_folder,
         arena=arena,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nnc.arguments import checked
 from nnc.classes import dataclass
+from nnc.core.running.file_device import operations_per_byte
 from nnc.core.values.command import Command
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.spec import OptionalSpecs, TensorSpec
@@ -34,8 +35,15 @@ def _gradient(call: Applied[TransferAttrs], gradients: Gradients) -> Gradients:
 
 
 def _work(attrs: TransferAttrs, inputs: OptionalSpecs, outputs: Sequence[TensorSpec]) -> int:
-    """What a device could compute meanwhile."""
-    return OPERATIONS_PER_BYTE * sum(spec.nbytes for spec in outputs)
+    """What could be computed meanwhile."""
+    source = attrs.device if inputs[0] is None else inputs[0].device
+    return operations_between(source, attrs.device) * sum(spec.nbytes for spec in outputs)
+
+
+def operations_between(source: Device, target: Device) -> int:
+    """What could be computed while a byte goes from one device to another."""
+    files = [device for device in (source, target) if device.is_file]
+    return operations_per_byte(files[0]) if files else OPERATIONS_PER_BYTE
 
 
 # An H200 copies 10 GB/s from the host and 8 to it, and multiplies some 10^12 numbers a second (f32, our kernels).

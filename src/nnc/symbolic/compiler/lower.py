@@ -11,7 +11,9 @@ from nnc.classes import dataclass
 from nnc.concrete import TuneOptions, checked_tuning
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.running.dispatch import DISPATCHER, Claim
+from nnc.core.running.file_device import Folder, file_device
 from nnc.core.settings import SETTINGS
+from nnc.core.values.device import Device, device_of
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, SymbolError, UsageError
 from nnc.planning import proven_bytes
@@ -30,7 +32,13 @@ from nnc.symbolic.compiler.order.uses import uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
 from nnc.symbolic.compiler.place.memory import PLACES, BlockSpan
-from nnc.symbolic.compiler.place.memory_statement import EXEC_BYTES, ArenaLimit, DeviceBytes, MemoryStatement
+from nnc.symbolic.compiler.place.memory_statement import (
+    EXEC_BYTES,
+    ArenaLimit,
+    DeviceBytes,
+    MemoryStatement,
+    in_memory,
+)
 from nnc.symbolic.compiler.place.pipeline import NO_CLAIMS, TRIALS, plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import worker_scratch
@@ -62,6 +70,7 @@ def compile(
     deterministic: bool = False,
     orders: KnownOrders | None = None,
     claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
+    offload_folder: Folder | None = None,
 ) -> Compiled:
     """Plan and lower what `outputs` need.
 
@@ -80,8 +89,9 @@ def compile(
     alive at its peak. A counted loop with a gradient becomes a chain of shorter ones, which run again instead of
     keeping what all iterations began with; so do recurrent operators, where sums over their steps are made in parts
     (`Pass.STEP_SUMS`). What runs inside of loops and branches may run again there. Custom commands run once. Values of
-    a device whose arena is limited may wait in host memory, where that costs less (`Budget.offloaded`).
-    Lower precision is another graph: `lower_precision` makes it.
+    a device whose arena is limited may wait in host memory, where that costs less (`Budget.offloaded`). With an
+    `offload_folder` values of the host may wait there, in a file without a name, where that costs less than computing
+    them again; bytes of the file are no part of the arena. Lower precision is another graph: `lower_precision` makes it.
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so
@@ -94,6 +104,7 @@ def compile(
     if streams < 1:
         raise UsageError("compile", got=f"{streams} streams", need="at least 1")
     limits = Limits.of(memory_limit)
+    away = None if offload_folder is None else file_device(offload_folder)
     choices = KernelChoices(checked_tuning("compile", autotune, deterministic), deterministic)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
     compiled, compilation = _compile(graph, asked, orders=orders, claims=claims)
@@ -116,7 +127,7 @@ def compile(
         return made
 
     plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), partial(_peak_lines, kind=kind))
-    compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned, kind))]
+    compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned, kind, away))]
     met, copy, budget = within(compilations, limits.most[kind], plans)
     give_back_after(met.statement.arena + met.statement.bound)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
@@ -208,22 +219,26 @@ def _compile(
     return compiled, Compilation(graph, execs, uses, direct, slack, planned.serial_bytes, arenas=arenas)
 
 
-def _others(graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph, kind: str) -> Iterator[Compilation]:
+def _others(
+    graph: SymbolicGraph, asked: _Asked, planned: PlannedGraph, kind: str, away: Device | None
+) -> Iterator[Compilation]:
     """Of copies of the graph: bodies compute values again, loops with gradients and sequences are chains of shorter
-    ones, or values of a device wait on the host.
+    ones, or values of a device wait on the host, and those of the host `away`.
     """
     wanted = asked.roots(graph)
     chains = (InnerCopy(copy, 0, 0) for make in (checkpointed, segmented) for copy in make(graph, wanted))
-    for value in (*recomputed_inside(planned), *chains, *offloaded(planned, kind)):
+    for value in (*recomputed_inside(planned), *chains, *offloaded(planned, kind, away)):
         _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
         compilation = replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
-        yield replace(compilation, offloaded=value.offloaded)
+        work = value.extra if value.offloaded else 0
+        seconds = value.offload_seconds
+        yield replace(compilation, offloaded=value.offloaded, offload_seconds=seconds, offload_work=work)
 
 
 def _peak_lines(compiled: Compiled, kind: str) -> str:
     """The largest tensors at the peak of a kind of memory, each with the line of its making."""
     layout = compiled.planned.layout
-    witness = layout.plan.witnesses.get(kind, layout.plan.witness)
+    witness = layout.plan.witnesses.get(kind, layout.witness)
     alive = (layout.spans[index] for index in witness.blocks)
     largest = sorted((span for span in alive if span.life.roots), key=lambda span: -span.life.nbytes)
     return ", ".join(f"{span.name} ({span.graph.tensors[span.life.roots[0]].origin})" for span in largest[:4])
@@ -245,13 +260,14 @@ def _check_carries(graph: SymbolicGraph, given: Collection[TensorKey], carries: 
 
 def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryStatement:
     graph, lives, plan, spans = planned.graph, planned.lives, planned.layout.plan, planned.layout.spans
-    largest = sorted(plan.witness.blocks, key=lambda index: -spans[index].life.nbytes)[:8]
+    files = {memory: proof for memory, proof in plan.witnesses.items() if device_of(memory).is_file}
+    largest = sorted(planned.layout.witness.blocks, key=lambda index: -spans[index].life.nbytes)[:8]
     own = lives.blocks()
     inside = [span.life.nbytes for span in spans if span.step is not None]
     tensors, scratch = sum(graph.tensors[root].spec.nbytes for root in lives.of), worker_scratch(planned)
     return MemoryStatement(
-        arena=plan.arena_bytes,
-        lower_bound=planned.bound,
+        arena=in_memory(plan.arenas),
+        lower_bound=planned.bound - sum(proven_bytes(planned.layout.problem, proof) for proof in files.values()),
         without_reuse=tensors + sum(life.nbytes for life in lives.workspaces.values()) + sum(inside),
         workspace=max((span.life.nbytes for span in spans if span.exec is not None), default=0),
         bound=sum(graph.tensors[root].spec.nbytes for root in outside),

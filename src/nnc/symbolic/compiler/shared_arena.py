@@ -27,6 +27,7 @@ from nnc.symbolic.compiler.place.memory_statement import (
     ArenaLimit,
     MemoryStatement,
     checked_limit,
+    in_memory,
 )
 
 R = TypeVar("R")
@@ -76,7 +77,7 @@ class ArenaMember:
     @property
     def arena(self) -> int:
         """Bytes of the arena that its largest program needs."""
-        return sum(self.arenas.values())
+        return in_memory(self.arenas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class ArenaMemory:
     @property
     def arena(self) -> int:
         """max over members, summed over kinds of memory"""
-        return sum(largest_sizes([member.arenas for member in self.members]).values())
+        return in_memory(largest_sizes([member.arenas for member in self.members]))
 
     @property
     def apart(self) -> int:
@@ -154,12 +155,12 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """Bytes of all kinds together."""
-        return sum(self.sizes.values())
+        return in_memory(self.sizes)
 
     @property
     def taken(self) -> int:
         """Bytes that it has now."""
-        return sum(storage.nbytes for storage in (self.storages or {}).values())
+        return sum(each.nbytes for each in (self.storages or {}).values() if not each.device.is_file)
 
     def memory(self) -> ArenaMemory:
         """What all that shares this arena takes together, by the programs that were planned so far."""
@@ -213,8 +214,8 @@ class Arena:
 
     def _resize(self, needs: Sequence[Mapping[str, int]]) -> None:
         sizes = largest_sizes(needs)
-        if self.limit is not None and sum(sizes.values()) > self.limit:
-            got, need = f"an arena of {sum(sizes.values())} bytes", f"at most {self.limit}"
+        if self.limit is not None and (nbytes := in_memory(sizes)) > self.limit:
+            got, need = f"an arena of {nbytes} bytes", f"at most {self.limit}"
             raise MemoryLimitError("arena", got=got, need=need, fix="compile it with memory_limit=arena.limit")
         self.sizes = sizes
 

@@ -6,9 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
+from nnc.core.values.device import device_of
 from nnc.core.values.storage import ALIGNMENT
 from nnc.errors import MemoryLimitError, VerificationError
-from nnc.planning import Block, Interference, Plan, Problem, faults, lower_bound, solve
+from nnc.planning import Block, Interference, Plan, Problem, Witness, faults, lower_bound, proven_bytes, solve
 from nnc.symbolic.compiler.place.liveness import LiveRange
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey
@@ -52,9 +53,15 @@ class ArenaLayout:
         """The blocks."""
         return tuple(span.life for span in self.spans)
 
+    @property
+    def witness(self) -> Witness:
+        """What is alive at the peak of the largest arena, of those that are no files."""
+        proofs = [proof for memory, proof in self.plan.witnesses.items() if not device_of(memory).is_file]
+        return max(proofs, key=lambda proof: proven_bytes(self.problem, proof), default=self.plan.witness)
+
     def step(self) -> int:
         """The step of the peak."""
-        return self.step_of(self.plan.witness.step)
+        return self.step_of(self.witness.step)
 
     def step_of(self, moment: int) -> int:
         """The step that is running at a moment."""
@@ -75,7 +82,7 @@ def lay_out(
     """Plan the blocks; VerificationError when the independent check finds a fault in the solver's plan.
 
     Spans say which blocks may share bytes, unless an `interference` graph of them does. A plan within the
-    `capacity`, in bytes, is good enough; MemoryLimitError when none is found.
+    `capacity`, in bytes that are no file's, is good enough; MemoryLimitError when none is found.
     """
     problem = Problem(
         tuple(
@@ -84,12 +91,20 @@ def lay_out(
         ),
         None if interference is None else interference(spans),
     )
+    if capacity is not None:
+        capacity += file_bytes(problem)
     if capacity is not None and (bound := lower_bound(problem)) > capacity:
         raise MemoryLimitError("plan", got=f"blocks of {bound} bytes at the peak", need=f"at most {capacity} bytes")
     plan = solve(problem, capacity=capacity, places=places)
     if broken := faults(problem, plan):
         raise VerificationError("memory plan: " + "; ".join(broken))
     return ArenaLayout(tuple(spans), problem, plan, starts)
+
+
+def file_bytes(problem: Problem) -> int:
+    """What files need at least; their plan is mostly that."""
+    files = {memory for memory in {block.memory for block in problem.blocks} if device_of(memory).is_file}
+    return lower_bound(Problem(tuple(block for block in problem.blocks if block.memory in files))) if files else 0
 
 
 NOTHING = lay_out(())

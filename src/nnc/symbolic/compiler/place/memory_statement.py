@@ -56,7 +56,8 @@ class MemoryStatement:
     no bytes: `one_stream` is the arena of the same order on one.
 
     `inputs` and `outputs` are those tensors in the arena that come from outside and that are there behind the run;
-    `arenas` are the parts of the arena by kind of memory, and `devices` more of each (`on`). `copies_saved` are the
+    `arenas` are the parts of the arena by kind of memory, with what lies in files beside it (`file:0`), and `devices`
+    more of each (`on`). `copies_saved` are the
     inputs of concatenations that are computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold
     most of the bytes at the peak, largest first, with the lines that made them.
 
@@ -137,6 +138,11 @@ class MemoryStatement:
         if self.streams == 1:
             return ""
         return f", {self.streams} streams (on one: arena {self.one_stream} B)"
+
+
+def in_memory(arenas: Mapping[str, int]) -> int:
+    """Bytes of arenas of all kinds, those in files left out."""
+    return sum(nbytes for kind, nbytes in arenas.items() if not device_of(kind).is_file)
 
 
 def checked_limit(limit: int | str) -> int:

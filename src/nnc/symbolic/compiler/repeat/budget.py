@@ -37,7 +37,8 @@ class Budget:
     """What a limit costs: execs that run again, and floating-point operations with them and without (`nnc.ops.work`).
 
     `work_ratio` = (work + extra_work) / work. So many bytes of a device are `offloaded` to the host, which counts as
-    work too, by what their copies take.
+    work too, by what their copies take, or left in a file; so much of `extra_work` is `offload_work`. `offload_seconds`
+    are those of copies to a file and back, at the rate that its folder was measured at.
     """
 
     limit: int
@@ -45,6 +46,8 @@ class Budget:
     extra_work: int
     repeated: int
     offloaded: int = 0
+    offload_seconds: float = 0.0
+    offload_work: int = 0
 
     @property
     def work_ratio(self) -> float:
@@ -53,6 +56,7 @@ class Budget:
 
     def __str__(self) -> str:
         moved = f", {self.offloaded} B offloaded" if self.offloaded else ""
+        moved += f" ({self.offload_seconds:.3f} s)" if self.offload_seconds else ""
         return f"limit {self.limit} B, {self.repeated} execs again{moved}, work × {self.work_ratio:.3f}"
 
 
@@ -64,7 +68,8 @@ class Compilation:
     Without repeats the plan takes `arena` bytes, on one stream. The execs `first` come before all others.
 
     Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it. So many
-    execs run `again` in bodies of the copy, which is `extra` work, as is what `offloaded` bytes take.
+    execs run `again` in bodies of the copy, which is `extra` work, as is what `offloaded` bytes take, in a file so many
+    `offload_seconds`.
     """
 
     graph: SymbolicGraph
@@ -80,6 +85,8 @@ class Compilation:
     # The parts of `arena` by kind of memory.
     arenas: Mapping[str, int] = field(default_factory=dict)
     offloaded: int = 0
+    offload_seconds: float = 0.0
+    offload_work: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +126,15 @@ class Option:
         """What a limit costs."""
         program, steps = self.numbered.program, self.point.steps
         again = self.of.again + len(steps) - len(program.work)
-        return Budget(limit, sum(program.work) - self.of.extra, self.extra, again, self.of.offloaded)
+        return Budget(
+            limit,
+            sum(program.work) - self.of.extra,
+            self.extra,
+            again,
+            self.of.offloaded,
+            self.of.offload_seconds,
+            self.of.offload_work,
+        )
 
     def written(self) -> Duplicate:
         """A copy of the graph that runs as the point says."""

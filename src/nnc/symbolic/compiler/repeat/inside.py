@@ -26,12 +26,16 @@ SMALLEST_SHARE = 1 / 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InnerCopy:
-    """A copy of a graph in whose bodies so many execs run `again`, the `extra` work of that, and bytes `offloaded`."""
+    """A copy of a graph in whose bodies so many execs run `again`, the `extra` work of that, and bytes `offloaded`.
+
+    To a file and back these take `offload_seconds`.
+    """
 
     copy: Duplicate
     again: int
     extra: int
     offloaded: int = 0
+    offload_seconds: float = 0.0
 
 
 def recomputed_inside(planned: PlannedGraph) -> Iterator[InnerCopy]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.core.values.device import device_of
-from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement, checked_limit
+from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement, checked_limit, in_memory
 from nnc.symbolic.compiler.repeat.budget import Compilation
 
 ALL = ""
@@ -40,20 +40,22 @@ class Limits:
 
 
 def taken_of(statement: MemoryStatement, kind: str) -> int:
-    """The bytes of an arena, or of all."""
+    """The bytes of an arena, or of all but files."""
     return statement.arena if kind == ALL else statement.arenas.get(kind, 0)
 
 
 def counted(compilation: Compilation, kind: str) -> Compilation:
-    """What a search starts from where the bytes of one kind of memory count alone."""
-    if kind == ALL:
+    """What a search starts from where the bytes of one kind of memory count alone, or all but those of files."""
+    files = {memory for memory in compilation.arenas if device_of(memory).is_file}
+    if kind == ALL and not files:
         return compilation
     tensors, execs, uses = compilation.graph.tensors, compilation.graph.execs, compilation.uses
 
     def of_kind(key: object) -> bool:
-        return str(tensors[key].spec.device) == kind  # type: ignore[index]  # a key of this graph
+        memory = str(tensors[key].spec.device)  # type: ignore[index]  # a key of this graph
+        return memory == kind or (kind == ALL and memory not in files)
 
     nbytes = {root: size if of_kind(root) else 0 for root, size in uses.nbytes.items()}
     scratch = {key: size if of_kind(execs[key].outputs[0]) else 0 for key, size in uses.scratch.items()}
-    arena = compilation.arenas.get(kind, 0)
+    arena = in_memory(compilation.arenas) if kind == ALL else compilation.arenas.get(kind, 0)
     return replace(compilation, uses=replace(uses, nbytes=nbytes, scratch=scratch), arena=arena)

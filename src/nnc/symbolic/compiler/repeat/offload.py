@@ -1,10 +1,12 @@
-"""Values of a device that wait in host memory: they go there behind one use and come back before the next.
+"""Values of a device that wait in host memory, and values of the host that wait in a file: they go there behind one use
+and come back before the next.
 
-    h = to_device(v, cpu)                        behind the last use of v in front of the peak
+    h = to_device(v, away)                       behind the last use of v in front of the peak
     w = to_device(h, device)                     in front of the first use behind it; later readers read w
 
 What that costs is counted as work, so that the search weighs it against computing values again: so many operations
-for each byte, by the rates of copies and of products that `nnc doctor` measures.
+for each byte, by the rates of copies and of products that `nnc doctor` measures, and of
+a file by the rate of its folder.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
+from nnc.core.running.file_device import seconds_per_byte
 from nnc.core.values.command import Command
 from nnc.core.values.device import CPU, Device, device_of
-from nnc.ops.movement.transfer import OPERATIONS_PER_BYTE, TO_DEVICE, TransferAttrs
+from nnc.ops.movement.transfer import TO_DEVICE, TransferAttrs, operations_between
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.repeat.inside import InnerCopy
 from nnc.symbolic.compiler.repeat.limits import ALL
@@ -24,6 +27,8 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # Between two uses there must be so many execs, under which a copy may hide.
 LEAST_GAP = 2
+# Of values of the host so many parts are tried, the largest first.
+PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +41,22 @@ class WaitingValue:
     next: int
 
 
-def offloaded(planned: PlannedGraph, kind: str) -> Iterator[InnerCopy]:
-    """Copies of the graph in which ever more values of a device wait on the host: 1, 2, 4, … and all, largest first."""
-    if kind == ALL or device_of(kind).is_host:
+def offloaded(planned: PlannedGraph, kind: str, folder: Device | None = None) -> Iterator[InnerCopy]:
+    """Copies of the graph in which ever more values wait elsewhere, largest first: 1, 2, 4, … and all, or by quarters.
+
+    Those of a device wait on the host, those of the host in a file of the `folder`, if there is one.
+    """
+    home = CPU if kind == ALL else device_of(kind)
+    away = folder if home.is_host else CPU
+    if away is None:
         return
-    values = _waiting(planned, kind)
-    counts = [1 << power for power in range(len(values).bit_length())]
+    values = _waiting(planned, str(home))
+    powers = [1 << power for power in range(len(values).bit_length())]
+    # Each is searched for what to compute again, which takes seconds where networks are large.
+    counts = [-(-len(values) * part // PARTS) for part in range(1, PARTS)] if away.is_file else powers
     for count in dict.fromkeys(min(count, len(values)) for count in (*counts, len(values))):
         if count:
-            yield _copy_with(planned, values[:count], device_of(kind))
+            yield _copy_with(planned, values[:count], home, away)
 
 
 def _waiting(planned: PlannedGraph, kind: str) -> list[WaitingValue]:
@@ -53,7 +65,9 @@ def _waiting(planned: PlannedGraph, kind: str) -> list[WaitingValue]:
     witness = layout.plan.witnesses.get(kind)
     if witness is None:
         return []
-    alive = {root for index in witness.blocks for root in layout.spans[index].life.roots}
+    spans = (layout.spans[index] for index in witness.blocks)
+    # Blocks inside of loops and branches hold values of other graphs.
+    alive = {root for span in spans if span.step is None and span.exec is None for root in span.life.roots}
     peak = layout.step_of(witness.step)
     steps: dict[TensorKey, list[int]] = {root: [] for root in alive}
     for step, key in enumerate(planned.order):
@@ -70,20 +84,21 @@ def _waiting(planned: PlannedGraph, kind: str) -> list[WaitingValue]:
     return sorted(values, key=lambda value: (-value.nbytes, value.root))
 
 
-def _copy_with(planned: PlannedGraph, values: Sequence[WaitingValue], device: Device) -> InnerCopy:
+def _copy_with(planned: PlannedGraph, values: Sequence[WaitingValue], home: Device, away: Device) -> InnerCopy:
     copy = planned.graph.duplicate()
     for value in values:
-        _let_wait(planned, copy, value, device)
-    extra = sum(2 * value.nbytes for value in values) * OPERATIONS_PER_BYTE
-    return InnerCopy(copy, 0, extra, sum(value.nbytes for value in values))
+        _let_wait(planned, copy, value, home, away)
+    extra = sum(2 * value.nbytes for value in values) * operations_between(home, away)
+    nbytes = sum(value.nbytes for value in values)
+    return InnerCopy(copy, 0, extra, nbytes, nbytes * seconds_per_byte(away) if away.is_file else 0.0)
 
 
-def _let_wait(planned: PlannedGraph, copy: Duplicate, value: WaitingValue, device: Device) -> None:
-    """Take a value to the host and back; who uses it from `next` on reads what came back."""
+def _let_wait(planned: PlannedGraph, copy: Duplicate, value: WaitingValue, home: Device, elsewhere: Device) -> None:
+    """Take a value away and back; who uses it from `next` on reads what came back."""
     graph, root = copy.graph, copy.tensors[value.root]
-    away = _moved(graph, root, CPU, "offload")
+    away = _moved(graph, root, elsewhere, "offload")
     graph.connect(copy.execs[planned.order[value.last]], away)
-    back = _moved(graph, graph.execs[away].outputs[0], device, "offload back")
+    back = _moved(graph, graph.execs[away].outputs[0], home, "offload back")
     graph.connect(copy.execs[planned.order[value.next - 1]], back)
     there = graph.execs[back].outputs[0]
     parts: dict[TensorKey, TensorKey] = {root: there}
