@@ -108,6 +108,7 @@ def test_no_two_values_that_are_needed_at_once_share_bytes(program: Program) -> 
     _, wanted = run(program, symbols)
     compiled = compile(graph, [*wanted, *backward(graph, wanted, symbols)], backend="reference")
     order, statement = compiled.planned.order, compiled.memory()
+    assert statement.any_order_bound <= statement.lower_bound
     assert statement.lower_bound <= statement.arena <= statement.without_reuse + 64 * len(compiled.planned.lives.of)
     records = [graph.execs[key] for key in order]
     born: dict[TensorKey, int] = {}

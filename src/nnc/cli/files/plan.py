@@ -88,6 +88,7 @@ def _plan_size(
     facts = {
         "arena_bytes": statement.arena,
         "lower_bound_bytes": statement.lower_bound,
+        "any_order_bound_bytes": statement.any_order_bound,
         "weight_bytes": statement.bound,
         "workspace_bytes": statement.workspace,
         "without_reuse_bytes": statement.without_reuse,

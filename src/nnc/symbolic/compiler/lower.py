@@ -28,7 +28,7 @@ from nnc.symbolic.compiler.compiled import (
 )
 from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.known import KnownOrders
-from nnc.symbolic.compiler.order.uses import uses_of
+from nnc.symbolic.compiler.order.uses import any_order_bytes, uses_of
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.liveness import carried_roots, enforced_carries
 from nnc.symbolic.compiler.place.memory import PLACES, BlockSpan
@@ -284,6 +284,7 @@ def _statement(planned: PlannedGraph, outside: Collection[TensorKey]) -> MemoryS
         program=EXEC_BYTES * planned.size(),
         scratch=scratch and scratch * SETTINGS.worker_count(),
         devices=_device_bytes(planned, outside),
+        any_order_bound=any_order_bytes(graph, planned.uses),
     )
 
 

@@ -89,8 +89,8 @@ def test_a_statement_names_the_peak_with_lines() -> None:
     assert (statement.inputs, statement.outputs, statement.arenas) == (400, 4, {"cpu:0": 20480})
     assert statement.arena == 20032 + 448
     assert str(statement) == (
-        "arena 20480 B (lower bound 20480 B, without reuse 20404 B, 100%), workspace 0 B, bound tensors 0 B; "
-        f"peak at step 0: %2 wide: f32[100, 50] ({wide_line}), %0 x: f32[100] ({x_line})"
+        "arena 20480 B (lower bound 20480 B, in any order 20400 B, without reuse 20404 B, 100%), workspace 0 B, "
+        f"bound tensors 0 B; peak at step 0: %2 wide: f32[100, 50] ({wide_line}), %0 x: f32[100] ({x_line})"
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
 from nnc.classes import dataclass
+from nnc.ops.movement.movement import CONCATENATE
 from nnc.symbolic.compiler.order.inplace import Pair, shareable
 from nnc.symbolic.compiler.order.live_bytes import LiveBytes, Span, shared_bytes
-from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.ir import SymbolicGraph, bodies_of
 from nnc.symbolic.records import ExecKey, TensorKey
 
 
@@ -59,6 +60,27 @@ def uses_of(
         for key in execs
     }
     return Uses(reads, writes, pairs, nbytes, frozenset(kept), scratch or {})
+
+
+def any_order_bytes(graph: SymbolicGraph, uses: Uses) -> int:
+    """max over execs of what one alone has in memory: all that it reads and writes at once, and its scratch.
+
+    No program of the graph takes less, whatever its order, what shares memory and what is computed again, as each exec
+    runs once at least. Outputs that may take over an input's memory do not count, nor do inputs of a concatenation,
+    which may be computed in it, execs with bodies, which may be other loops, and what lies in files.
+    """
+    return max((_alone(graph, key, uses) for key in uses.reads), default=0)
+
+
+def _alone(graph: SymbolicGraph, key: ExecKey, uses: Uses) -> int:
+    record = graph.execs[key]
+    if bodies_of(record.command):
+        return 0
+    shared = {target for _, target in uses.pairs[key]}
+    parts = set(uses.reads[key]) if record.command.op is CONCATENATE else set()
+    roots = [root for root in uses.touched(key) if root not in shared | parts]
+    there = (uses.nbytes[root] for root in roots if not graph.tensors[root].spec.device.is_file)
+    return sum(there) + uses.scratch.get(key, 0)
 
 
 class Profile:

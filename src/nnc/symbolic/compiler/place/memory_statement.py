@@ -51,9 +51,10 @@ class MemoryStatement:
 
     `arena` holds activations, gradients on the way, workspace, inputs and outputs; `lower_bound` is what any
     plan of this order needs, where nothing is computed again, and `optimal` says that the arena is no larger; other
-    orders may need less. `without_reuse` is what one buffer per tensor would take. `bound` counts the
-    tensors that live outside: weights, optimizer state and scalars. On several `streams` what runs side by side shares
-    no bytes: `one_stream` is the arena of the same order on one.
+    orders may need less, but none of these execs less than `any_order_bound`, whatever shares memory, waits elsewhere
+    or is computed again: what the largest of them has in memory while it runs. `without_reuse` is what one buffer per
+    tensor would take. `bound` counts the tensors that live outside: weights, optimizer state and scalars. On several
+    `streams` what runs side by side shares no bytes: `one_stream` is the arena of the same order on one.
 
     `inputs` and `outputs` are those tensors in the arena that come from outside and that are there behind the run;
     `arenas` are the parts of the arena by kind of memory, with what lies in files beside it (`file:0`), and `devices`
@@ -85,6 +86,7 @@ class MemoryStatement:
     scratch: int = 0
     beside: int = 0
     devices: Mapping[str, DeviceBytes] = field(default_factory=dict, hash=False)
+    any_order_bound: int = 0
 
     @checked
     def on(self, device: AnyDevice) -> DeviceBytes:
@@ -121,7 +123,7 @@ class MemoryStatement:
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0
         return (
-            f"arena {self.arena} B (lower bound {self.lower_bound} B, "
+            f"arena {self.arena} B (lower bound {self.lower_bound} B, in any order {self.any_order_bound} B, "
             f"without reuse {self.without_reuse} B, {share:.0%}), workspace {self.workspace} B, "
             f"bound tensors {self.bound} B{self._price()}{self._places()}; "
             f"peak at step {self.peak_step}: " + ", ".join(self.peak_tensors)
