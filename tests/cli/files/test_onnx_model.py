@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,23 @@ def test_plan_of_sizes_that_are_none_is_told(file: Path, text: str, capsys: pyte
 def test_plan_of_many_sizes_is_of_runs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(file), "--size", "n=1..3", "--train"]) == 2
     assert "one size of each for --train" in capsys.readouterr().err
+
+
+def test_a_curve_of_limits_never_costs_less_below(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["plan", str(file), "--size", "n=100", "--train", "--curve"]
+    page = tmp_path / "curve.html"
+    assert main([*command, "--json", "--html", str(page)]) == 0
+    points = json.loads(capsys.readouterr().out)["curve"]
+    assert len(points) == 20
+    assert points[0]["work_ratio"] == 1
+    for larger, smaller in pairwise(points):
+        assert larger["limit_bytes"] >= smaller["limit_bytes"] >= smaller["arena_bytes"]
+        assert larger["work_ratio"] <= smaller["work_ratio"]
+    assert "work at ever smaller limits" in page.read_text()
+    assert main(["plan", str(file), "--size", "n=100", "--curve"]) == 2
+    assert "--train beside it" in capsys.readouterr().err
 
 
 def test_plan_of_training_keeps_within_a_limit(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

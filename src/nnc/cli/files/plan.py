@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
+from nnc.cli.files.curve import curve_of, curves_of, print_curve, rows_of
 from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
 from nnc.cli.language.model_file import CacheKind, Caching, Context, DraftOf, Prefix, Sinks, Window, is_language_file
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, DeviceName, bytes_of, placed
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
-from nnc.core.precautions.replacement import check_writable
+from nnc.core.precautions.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn import MeanSquaredError, Model
 from nnc.symbolic import Compiled
@@ -23,6 +24,7 @@ from nnc.symbolic.stages import recorded_stages
 Train = Annotated[bool, typer.Option("--train", help="A step of training all weights, within the limit if it can be.")]
 Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Exit code 1 if more is needed.")]
 
+AsCurve = Annotated[bool, typer.Option("--curve", help="With --train: work at 20 limits, down to the smallest.")]
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write the memory map as a page too.")]
 
 
@@ -52,6 +54,7 @@ def plan(
     draft: DraftOf = None,
     backend: BackendName = "",
     device: DeviceName = "",
+    curve: AsCurve = False,
     html: Html = None,
     json: AsJson = False,
 ) -> int:
@@ -63,13 +66,19 @@ def plan(
 
     nnc plan model.onnx --train --limit 1.5GiB --html map.html
 
+    nnc plan model.onnx --train --curve --html curve.html
+
     nnc plan model.gguf --context 4096 --batch 8 --prefix 1024 --cache int8 --limit 500MB
     """
+    if curve and (not train or limit is not None):
+        raise UsageError("plan", got="--curve", need="--train beside it, and no --limit")
     with placed(device):
         if is_language_file(model):
             return plan_language(model, context, batch, Caching(cache, window, sinks, prefix), draft, limit, json=json)
         if any(map(is_range, size or ())):
             return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
+        if curve:
+            return _plan_curve(model, size, backend, html, json=json)
         return _plan_size(model, size, limit, backend, html, train=train, json=json)
 
 
@@ -114,6 +123,22 @@ def _plan_size(
     if limit is not None and statement.arena > limit:
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1
+    return 0
+
+
+def _plan_curve(path: Path, size: list[str] | None, backend: str, html: Path | None, *, json: bool) -> int:
+    """What a step of training costs at ever smaller limits."""
+    if html is not None:
+        check_writable(html)
+    loaded = load(path, size, backend)
+    points = curve_of(lambda limit: _training(path, loaded, limit, backend))
+    if html is not None:
+        page = _training(path, loaded, None, backend).page(path.name, curves=curves_of(points))
+        write_atomically(html, [page.encode()])
+    if json:
+        write_json({"curve": rows_of(points)})
+    else:
+        print_curve(points, path.name)
     return 0
 
 

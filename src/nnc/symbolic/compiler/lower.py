@@ -91,7 +91,7 @@ def compile(
     (`Pass.STEP_SUMS`). What runs inside of loops and branches may run again there. Custom commands run once. Values of
     a device whose arena is limited may wait in host memory, where that costs less (`Budget.offloaded`). With an
     `offload_folder` values of the host may wait there, in a file without a name, where that costs less than computing
-    them again; bytes of the file are no part of the arena. Lower precision is another graph: `lower_precision` makes it.
+    them again; bytes of the file are no part of the arena. Lower precision is another graph (`lower_precision`).
 
     With `autotune` the kernels of each exec are timed where it stands when memory is allocated, and the fastest that
     wants no more memory than planned runs; choices are kept in the cache folder. Kernels sum in different orders, so

@@ -52,9 +52,10 @@ class MemoryStatement:
     `arena` holds activations, gradients on the way, workspace, inputs and outputs; `lower_bound` is what any
     plan of this order needs, where nothing is computed again, and `optimal` says that the arena is no larger; other
     orders may need less, but none of these execs less than `any_order_bound`, whatever shares memory, waits elsewhere
-    or is computed again: what the largest of them has in memory while it runs. `without_reuse` is what one buffer per
-    tensor would take. `bound` counts the tensors that live outside: weights, optimizer state and scalars. On several
-    `streams` what runs side by side shares no bytes: `one_stream` is the arena of the same order on one.
+    or is computed again: what the largest of them has in memory while it runs. Segments of recurrent layers are other
+    execs. `without_reuse` is what one buffer per tensor would take. `bound` counts the tensors that live outside:
+    weights, optimizer state and scalars. On several `streams` what runs side by side shares no bytes: `one_stream` is
+    the arena of the same order on one.
 
     `inputs` and `outputs` are those tensors in the arena that come from outside and that are there behind the run;
     `arenas` are the parts of the arena by kind of memory, with what lies in files beside it (`file:0`), and `devices`
