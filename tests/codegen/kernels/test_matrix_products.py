@@ -31,7 +31,7 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.running.llvm_library import llvm
+from nnc.core.running.llvm_library import facts
 from nnc.core.settings import SETTINGS
 from nnc.core.values import dtype
 from nnc.core.values.command import AnyCommand, Command
@@ -285,14 +285,14 @@ def test_tiles_of_this_processor_are_those_of_the_machine_in_numpy(emulated: Emu
 
 
 def test_a_refused_permission_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    features = dict.fromkeys(WIDE | TILE_FEATURES, True)
-    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    told = replace(facts(), features=dict.fromkeys(WIDE | TILE_FEATURES, True))
+    monkeypatch.setattr(host, "facts", lambda: told)
     for refusal in ("the system refuses: No space left on device", ""):
         monkeypatch.setattr(host, "_refusal", lambda answer=refusal: answer)
         assert host.tiles_absence() == refusal
         assert (host._present() >= TILE_FEATURES) == (not refusal)
         assert host._present() >= WIDE
-    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: dict.fromkeys(WIDE, True))
+    told = replace(told, features=dict.fromkeys(WIDE, True))
     assert host.tiles_absence() == "the processor has none"
 
 
