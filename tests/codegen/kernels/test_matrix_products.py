@@ -31,7 +31,7 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.precautions.disk_cache import DiskCache
-from nnc.core.running.llvm_library import facts
+from nnc.core.running.llvm_library import facts, llvm
 from nnc.core.settings import SETTINGS
 from nnc.core.values import dtype
 from nnc.core.values.command import AnyCommand, Command
