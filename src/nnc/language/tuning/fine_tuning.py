@@ -50,7 +50,7 @@ BETWEEN_CHECKPOINTS = 600.0
 LIKELIHOOD_ROWS = 4
 # Plans that are made for a limit at most.
 PLANS = 5
-# LLVM at work with an empty cache of kernels: 44 MB for a training step of SmolLM2-135M, 53 for a small one, and up to 43
+# LLVM at work with an empty cache of kernels: 44 MB for a training step of SmolLM2-135M, 53 for a small one; up to 43
 # for its library, which is not there before: a process that finds its kernels on the disk does without.
 COMPILING = 100_000_000
 # Objects of a program and of its planning by tensors of the network: 79 to 103 kB each, LLaMA of 2 and of 30 blocks.
