@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import pytest
 
@@ -243,3 +245,29 @@ def test_M5_attributes_of_every_kind_of_operator_round_trip() -> None:
         assert decode_call(registry, encode_call(op, attributes)) == (op, attributes)
     codec = record_codec(SplitAttrs)
     assert codec.decode(codec.encode(SplitAttrs(2)), "attributes") == SplitAttrs(2)
+
+
+DEFINING = compile(
+    "op = Op('doubled', NoAttributes, inputs=('x',), registry=registry, aliases=('twice',))", "<text>", "exec"
+)
+
+
+def test_a_module_whose_import_ended_in_the_middle_defines_its_operators_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory ended within `nnc.ops`, the next import of it found its own operators in the way."""
+    registry = Registry("interrupted")
+    first, second, third = (
+        {"__name__": "nnc.half", "Op": Op, "NoAttributes": NoAttributes, "registry": registry} for _ in "123"
+    )
+    exec(DEFINING, first)
+    exec(DEFINING, second)
+    assert registry.op("twice") is registry.op("doubled") is second["op"]
+    assert (second["op"].index, len(registry)) == (first["op"].index, 1)
+    module = ModuleType("nnc.half")
+    vars(module).update(second)
+    monkeypatch.setitem(sys.modules, "nnc.half", module)
+    exec(DEFINING, vars(module))
+    with pytest.raises(RegistryError, match="already holds"):
+        exec(DEFINING, third)
+    own = third | {"__name__": "mine"}
+    with pytest.raises(RegistryError, match="already holds"):
+        exec(DEFINING, own)

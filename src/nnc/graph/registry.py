@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 from nnc.arguments import explained
 from nnc.classes import dataclass
 from nnc.errors import ArityError, AttributeValueError, RegistryError
+from nnc.graph.definition_sites import defining_site, is_forgotten
 
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
@@ -163,14 +164,19 @@ class Registry:
         return f"Registry({self.name!r}, {len(self)} operators)"
 
     def _admit(self, op: Op[object], aliases: tuple[str, ...]) -> int:
-        """Take a new operator in and return its index; nothing changes when a name is taken."""
+        """Take a new operator in and return its index; nothing changes when a name is taken.
+
+        One of a module whose import ended in the middle gives way to the same one of the next import.
+        """
         with REGISTRATION:
             for name in (op.name, *aliases):
-                if name in self._names:
+                held = self._names.get(name)
+                if held is not None and (held.name != op.name or not is_forgotten(held.site)):
                     raise self._taken(name)
+            before = self._ops.get(op.name)
             self._ops[op.name] = op
             self._names.update(dict.fromkeys((op.name, *aliases), op))
-            return len(self._ops) - 1
+            return len(self._ops) - 1 if before is None else before.index
 
     def meet(self, key: AttributeKey) -> None:
         """Remember a key that has a value for an operator here; called by the key itself."""
@@ -227,6 +233,7 @@ class Op(Generic[A_co]):
         "outputs",
         "plain",
         "registry",
+        "site",
         "values",
     )
 
@@ -253,6 +260,8 @@ class Op(Generic[A_co]):
         self.inputs: Final[Names[A_co]] = inputs
         self.outputs: Final[Names[A_co]] = outputs
         self.registry: Final = registry
+        # Which module of ours is being imported, if one is.
+        self.site: Final = defining_site()
         self.doc: Final = doc
         self.level: Final = level
         self.index: Final = registry._admit(self, tuple(aliases))
