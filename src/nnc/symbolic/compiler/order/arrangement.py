@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from nnc.symbolic.compiler.order.live_bytes import Span
+from nnc.symbolic.compiler.order.live_bytes import Span, shared_bytes
 from nnc.symbolic.compiler.order.uses import Profile, Uses
 from nnc.symbolic.records import ExecKey, TensorKey
 
@@ -73,16 +73,11 @@ class Arrangement:
 
     def _lives_in(self, start: int, execs: Sequence[ExecKey]) -> dict[TensorKey, Span]:
         """The lives of the roots that begin or end to live in a stretch, as they are with these execs there."""
-        stop, first, last, touched = (
-            start + len(execs),
-            dict[TensorKey, int](),
-            dict[TensorKey, int](),
-            self.uses.touched,
-        )
+        stop = start + len(execs)
+        first, last = dict[TensorKey, int](), dict[TensorKey, int]()
         for step, key in enumerate(execs, start):
-            for root in touched(key):
-                if root not in first:
-                    first[root] = step
+            for root in self.uses.touched(key):
+                first.setdefault(root, step)
                 last[root] = step
         spans = dict[TensorKey, Span]()
         for root, begin in first.items():
@@ -92,11 +87,5 @@ class Arrangement:
         return spans
 
     def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
-        """As `shared_bytes` counts them."""
-        shared, taken = 0, set[TensorKey]()
-        for source, target in self.uses.pairs[key]:
-            ends = (lives.get(source) or self.lives[source])[1] == step
-            if ends and (lives.get(target) or self.lives[target])[0] == step and taken.isdisjoint((source, target)):
-                taken.update((source, target))
-                shared += self.uses.nbytes[source]
-        return shared
+        nbytes = self.uses.nbytes.__getitem__
+        return shared_bytes(self.uses.pairs[key], nbytes, lambda root: (lives.get(root) or self.lives[root],), step)
