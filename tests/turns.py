@@ -15,7 +15,7 @@ import pytest
 
 
 def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Those whose turn it is not: which, follows from names alone, so all workers agree, and no axis is left out."""
+    """Those whose turn it is not: which, follows from names alone, so all workers agree, and as if drawn by lot."""
     cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
     for item in items:
         if mark := item.get_closest_marker("turns"):

@@ -266,14 +266,7 @@ def _improve(order: tuple[ExecKey, ...], uses: Uses, before: Before, enough: int
 
 def _least_peak(execs: Sequence[ExecKey], uses: Uses) -> int:
     """No order has a lower peak."""
-    return max((_least_bytes(key, uses) for key in execs), default=0)
-
-
-def _least_bytes(key: ExecKey, uses: Uses) -> int:
-    """What the exec alone uses, in any order."""
-    shared = {target for _, target in uses.pairs[key]}
-    alone = sum(uses.nbytes[root] for root in uses.touched(key) if root not in shared)
-    return alone + uses.scratch.get(key, 0)
+    return max(map(uses.alone, execs), default=0)
 
 
 def _lower(profile: Profile, before: Before) -> Iterator[tuple[ExecKey, ...]]:

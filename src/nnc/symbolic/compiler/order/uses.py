@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from nnc.classes import dataclass
@@ -36,6 +36,14 @@ class Uses:
     def touched(self, key: ExecKey) -> tuple[TensorKey, ...]:
         """Roots that the exec reads or writes."""
         return self._touched[key]
+
+    def alone(self, key: ExecKey, apart: Collection[TensorKey] = ()) -> int:
+        """Bytes that the exec has in memory in any order, scratch among them, those of roots `apart` left out.
+
+        Nor do outputs count that may take over an input's memory.
+        """
+        left = {target for _, target in self.pairs[key]}.union(apart)
+        return sum(self.nbytes[root] for root in self._touched[key] if root not in left) + self.scratch.get(key, 0)
 
 
 def uses_of(
@@ -76,11 +84,9 @@ def _alone(graph: SymbolicGraph, key: ExecKey, uses: Uses) -> int:
     record = graph.execs[key]
     if bodies_of(record.command):
         return 0
-    shared = {target for _, target in uses.pairs[key]}
-    parts = set(uses.reads[key]) if record.command.op is CONCATENATE else set()
-    roots = [root for root in uses.touched(key) if root not in shared | parts]
-    there = (uses.nbytes[root] for root in roots if not graph.tensors[root].spec.device.is_file)
-    return sum(there) + uses.scratch.get(key, 0)
+    parts = uses.reads[key] if record.command.op is CONCATENATE else ()
+    in_files = [root for root in uses.touched(key) if graph.tensors[root].spec.device.is_file]
+    return uses.alone(key, {*parts, *in_files})
 
 
 class Profile:
@@ -89,19 +95,18 @@ class Profile:
     def __init__(self, order: Sequence[ExecKey], uses: Uses) -> None:
         self.uses = uses
         self.order = list(order)
-        self.touched = {key: uses.touched(key) for key in order}
         self.lives: dict[TensorKey, Span] = {}
         for step, key in enumerate(order):
-            for root in self.touched[key]:
+            for root in uses.touched(key):
                 self.lives[root] = (self.lives.get(root, (step, step))[0], step)
         self.lives.update((root, (self.lives[root][0], len(order))) for root in uses.kept & self.lives.keys())
         own = [uses.scratch.get(key, 0) for key in order]
-        shared = [self._shared(step, key, self.lives) for step, key in enumerate(order)]
+        shared = [self._shared(step, key) for step, key in enumerate(order)]
         self.bytes = LiveBytes(((uses.nbytes[root], (life,)) for root, life in self.lives.items()), own, shared)
 
-    def _shared(self, step: int, key: ExecKey, lives: Mapping[TensorKey, Span]) -> int:
-        pairs = self.uses.pairs[key]
-        return shared_bytes(pairs, self.uses.nbytes.__getitem__, lambda root: (lives[root],), step) if pairs else 0
+    def _shared(self, step: int, key: ExecKey) -> int:
+        pairs, nbytes = self.uses.pairs[key], self.uses.nbytes.__getitem__
+        return shared_bytes(pairs, nbytes, lambda root: (self.lives[root],), step) if pairs else 0
 
 
 def peak_bytes(order: Sequence[ExecKey], uses: Uses) -> int:

@@ -87,14 +87,14 @@ def _touches(profile: Profile, start: int, stop: int, before: Mapping[ExecKey, s
     bits = {key: 1 << place for place, key in enumerate(keys)}
     users: dict[TensorKey, int] = {}
     for key in keys:
-        for root in profile.touched[key]:
+        for root in profile.uses.touched(key):
             users[root] = users.get(root, 0) | bits[key]
     stop = start + len(keys)
     lives = ((root, mask, *profile.lives[root]) for root, mask in users.items())
     roots = {root: (mask, uses.nbytes[root], first < start, last < stop) for root, mask, first, last in lives}
     touches = []
     for key in keys:
-        touched = profile.touched[key]
+        touched = profile.uses.touched(key)
         places = {root: place for place, root in enumerate(touched)}
         first = sum(bits[source] for source in before[key] if source in bits)
         pairs = tuple((places[source], places[target]) for source, target in uses.pairs[key])
