@@ -124,6 +124,19 @@ def test_what_was_written_over_is_read_again(model: LanguageModel) -> None:
         held.give_back(number, whole=True)
 
 
+def test_nobody_waits_for_a_text_that_wrote_over_what_they_have_in_common(model: LanguageModel) -> None:
+    shared = SharedSteps(model.tokens, 2, CONTEXT)
+    held = KeptRows([KeptTokens(model.tokens, CONTEXT, shared, row) for row in range(2)])
+    _, first = held.take(TOKENS[:800])
+    first.scores(TOKENS[:800], least=2)
+    taken: list[KeptTokens] = []
+    thread = threading.Thread(target=lambda: taken.append(held.take([*TOKENS[:300], 5, 6])[1]), daemon=True)
+    thread.start()
+    # The first text goes on all the time.
+    thread.join(60)
+    assert [other.tokens for other in taken] == [[]]
+
+
 def test_sinks_need_a_window(place: Path) -> None:
     for door in (language.load, language.memory):
         with pytest.raises(UsageError, match="a window of last ones beside them"):

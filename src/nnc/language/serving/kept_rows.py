@@ -74,9 +74,13 @@ class KeptRows:
             kept.begin_as(best, known)
 
     def _is_read(self, tokens: Sequence[int]) -> bool:
-        """Whether another text reads a part of this beginning that nobody knows yet."""
+        """Whether another text is still reading a part of this beginning that nobody knows yet.
+
+        One that has read its own gives no more: of a window it may have written over what they have in common.
+        """
         known = max(each.begun(tokens) for each in self._rows)
-        return any(alike(begun, tokens) >= known + WORTH_A_COPY for begun in self._begun.values())
+        reading = (begun for row, begun in self._begun.items() if len(self._rows[row].tokens) < len(begun))
+        return any(alike(begun, tokens) >= known + WORTH_A_COPY for begun in reading)
 
     def _forget_one(self) -> bool:
         """Let the pages go of the row that no text has for the longest time; False where none has any."""
