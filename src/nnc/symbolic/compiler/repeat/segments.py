@@ -27,8 +27,8 @@ from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.movement import CONCATENATE, EMBED, ConcatenateAttrs, EmbedAttrs
 from nnc.ops.rules import NoAttrs, infer
-from nnc.symbolic.compiler.repeat.sequences import CELLS, is_ascending, is_recurrent, parts_of
-from nnc.symbolic.compiler.repeat.step_axes import Axes, StepAxes, joins_steps
+from nnc.symbolic.compiler.repeat.sequences import CELLS, is_ascending, is_recurrent, parts_of, recurrent_gradients
+from nnc.symbolic.compiler.repeat.step_axes import Axes, StepAxes, joins_steps, of_steps
 from nnc.symbolic.ir import Duplicate, SymbolicGraph
 from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
 
@@ -40,10 +40,7 @@ _Rank: TypeAlias = tuple[int, int, int]
 
 def segmented(graph: SymbolicGraph, wanted: Collection[TensorKey]) -> Iterator[Duplicate]:
     """Copies of the graph with its longest sequences in ever more segments; `wanted` roots are read by the caller."""
-    backward = [
-        record for _, record in graph.execs.items() if is_recurrent(record) and CELLS[record.command.op].backward
-    ]
-    shapes = [graph.tensors[record.outputs[0]].spec.shape for record in backward]
+    shapes = [graph.tensors[record.outputs[0]].spec.shape for record in recurrent_gradients(graph)]
     if not shapes:
         return
     steps, batch, _ = max(shapes)
@@ -94,16 +91,15 @@ class _Cutter:
         # Where the states are with which segments end, by sequence and step.
         self.ends: dict[tuple[TensorKey, int], TensorKey] = {}
         self.whole = {root for root in axes.axes if root in wanted or self._is_read_across(root)}
-        self.recurrent = {key: CELLS[self.graph.execs[key].command.op] for key in axes.cut if self._is_recurrent(key)}
+        self.recurrent = {
+            key: CELLS[self.graph.execs[key].command.op] for key in axes.cut if is_recurrent(self.graph.execs[key])
+        }
         forward = [key for key, cell in self.recurrent.items() if not cell.backward]
         self.forward = self.graph.execs.reachable(forward, reverse=True)
         self.carried = self._carried_by(forward)
         # The place of each exec in the order, the exec, and which one of the graph it is.
         self.appended: list[tuple[_Rank, ExecSymbol, ExecKey | None]] = []
         self.ranks: dict[TensorKey, _Rank] = {}
-
-    def _is_recurrent(self, key: ExecKey) -> bool:
-        return is_recurrent(self.graph.execs[key])
 
     def duplicate(self) -> Duplicate:
         """The copy, with all that is not cut."""
@@ -202,8 +198,7 @@ class _Cutter:
         """The steps of a segment of a tensor."""
         graph, region, root = self.graph, self.graph.region(key), self.graph.root(key)
         start, stop = self.segments[number]
-        spec = graph.tensors[key].spec
-        part = replace(spec, shape=(*spec.shape[:axis], stop - start, *spec.shape[axis + 1 :]))
+        part = of_steps(graph.tensors[key].spec, axis, stop - start)
         step = region.strides[axis]
         if root not in self.pieces:
             return self.copy.alias(self._moved(root), part, region.offset + start * step, region.strides).key
@@ -219,7 +214,7 @@ class _Cutter:
     def _steps_of(self, key: TensorKey, first: int, count: int) -> TensorKey:
         """Steps [first, first + count) of a tensor of the copy whose first axis they are."""
         spec, region = self.copy.tensors[key].spec, self.copy.region(key)
-        part = replace(spec, shape=(count, *spec.shape[1:]))
+        part = of_steps(spec, 0, count)
         return self.copy.alias(key, part, region.offset + first * region.strides[0], region.strides).key
 
     def _step_of(self, key: TensorKey, index: int) -> TensorKey:
@@ -235,7 +230,7 @@ class _Cutter:
             return self.copy.add_tensor(graph.tensors[output])
         spec = graph.tensors[output].spec
         start, stop = self.segments[number]
-        part = replace(spec, shape=(*spec.shape[:axis], stop - start, *spec.shape[axis + 1 :]))
+        part = of_steps(spec, axis, stop - start)
         if output in self.whole:
             strides = contiguous_strides(spec.shape)
             return self.copy.alias(self._moved(output), part, start * strides[axis], strides).key
@@ -285,7 +280,7 @@ class _Cutter:
         """The command for a segment, of its shape; where nothing is embedded, zeros are filled in."""
         attrs, spec = record.command.attrs, self.graph.tensors[record.outputs[0]].spec
         start, stop = self.segments[number]
-        part = replace(spec, shape=(*spec.shape[:place], stop - start, *spec.shape[place + 1 :]))
+        part = of_steps(spec, place, stop - start)
         if isinstance(attrs, FillAttrs):
             return Command(FILL, FillAttrs(attrs.value, part))
         if not isinstance(attrs, EmbedAttrs):
@@ -314,7 +309,7 @@ class _Cutter:
         graph, region, root = self.graph, self.graph.region(key), self.graph.root(key)
         spec, step = graph.tensors[key].spec, region.strides[axis]
         if root not in self.pieces:
-            part = replace(spec, shape=(*spec.shape[:axis], high - low, *spec.shape[axis + 1 :]))
+            part = of_steps(spec, axis, high - low)
             yield self.copy.alias(self._moved(root), part, region.offset + low * step, region.strides).key
             return
         first, within = divmod(region.offset, step)
@@ -323,7 +318,7 @@ class _Cutter:
             if end - begin == 1 and (root, begin) in self.ends:
                 yield self._as_step(self.ends[root, begin])
             elif begin < end:
-                part = replace(spec, shape=(end - begin, *spec.shape[1:]))
+                part = of_steps(spec, 0, end - begin)
                 offset = (begin - start) * step + within
                 yield self.copy.alias(self.pieces[root][number], part, offset, region.strides).key
 

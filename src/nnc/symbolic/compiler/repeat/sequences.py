@@ -23,6 +23,7 @@ from nnc.ops.sequence.recurrent import (
     RecurrentAttrs,
     RnnAttrs,
 )
+from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecSymbol
 
 # Segments of √T of the 64 to 1,024 steps that are usual; each is a few execs more.
@@ -59,6 +60,11 @@ CELLS: dict[Op[Any], Cell] = {
 def is_recurrent(record: ExecSymbol) -> bool:
     """Whether an exec goes over a sequence step by step."""
     return record.command.op in CELLS
+
+
+def recurrent_gradients(graph: SymbolicGraph) -> list[ExecSymbol]:
+    """The execs that go backwards through a sequence."""
+    return [record for _, record in graph.execs.items() if is_recurrent(record) and CELLS[record.command.op].backward]
 
 
 def is_ascending(record: ExecSymbol) -> bool:

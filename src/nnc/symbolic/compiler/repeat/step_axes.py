@@ -179,12 +179,12 @@ class StepAxes:
         if command.op in (FILL, EMBED) or joins_steps(record, place):
             return True
         specs = zip(self.graph.specs(record.inputs), axes, strict=True)
-        parts = [spec if spec is None or axis is None else _of_steps(spec, axis, 1) for spec, axis in specs]
+        parts = [spec if spec is None or axis is None else of_steps(spec, axis, 1) for spec, axis in specs]
         try:
             made = infer(command.op, command.attrs, tuple(parts))
         except UsageError:
             return False
-        return made == (_of_steps(self.graph.tensors[record.outputs[0]].spec, place, 1),)
+        return made == (of_steps(self.graph.tensors[record.outputs[0]].spec, place, 1),)
 
     def _lies_between(self, record: ExecSymbol) -> bool:
         """Whether what is embedded lies within one part."""
@@ -200,7 +200,8 @@ def joins_steps(record: ExecSymbol, place: int) -> bool:
     return record.command.op is CONCATENATE and record.command.attrs.axis == place
 
 
-def _of_steps(spec: TensorSpec, axis: int, steps: int) -> TensorSpec:
+def of_steps(spec: TensorSpec, axis: int, steps: int) -> TensorSpec:
+    """The spec of so many steps along an axis."""
     return replace(spec, shape=(*spec.shape[:axis], steps, *spec.shape[axis + 1 :]))
 
 

@@ -19,7 +19,7 @@ from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.broadcast import REDUCE_SUM
 from nnc.ops.products.products import GEMM, GemmAttrs
 from nnc.ops.rules import NoAttrs
-from nnc.symbolic.compiler.repeat.sequences import CELLS, is_ascending, is_recurrent, parts_of
+from nnc.symbolic.compiler.repeat.sequences import is_ascending, parts_of, recurrent_gradients
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
@@ -29,10 +29,7 @@ _ADD, _SUMMED = Command(add, NoAttrs()), GemmAttrs(transpose_a=True)
 def sum_in_parts(graph: SymbolicGraph) -> Counter[str]:
     """Cut the sums over all steps of what recurrent gradients give: how many `sums`."""
     fired = 0
-    gradients = [
-        record for _, record in graph.execs.items() if is_recurrent(record) and CELLS[record.command.op].backward
-    ]
-    for record in gradients:
+    for record in recurrent_gradients(graph):
         spec = graph.tensors[record.outputs[0]].spec
         steps, batch, _ = spec.shape
         # Sums of parts would be rounded to 16 bits.
