@@ -81,11 +81,9 @@ def _cut(graph: SymbolicGraph, key: ExecKey, steps: int, parts: list[tuple[int, 
         for start, stop in parts:
             inputs = tuple([_part(graph, entry, steps, start, stop) for entry in record.inputs if entry is not None])
             result = record.outputs[0] if (start, stop) == parts[-1] else _like(graph, record.outputs[0])
-            if total is None:
-                graph.add_exec(replace(record, inputs=(*inputs, None)[: len(record.inputs)], outputs=(result,)))
-            else:
-                value = _like(graph, result)
-                graph.add_exec(replace(record, inputs=(*inputs, None)[: len(record.inputs)], outputs=(value,)))
+            value = result if total is None else _like(graph, result)
+            graph.add_exec(replace(record, inputs=(*inputs, None)[: len(record.inputs)], outputs=(value,)))
+            if total is not None:
                 graph.add_exec(ExecSymbol(_ADD, (total, value), (result,), record.name, record.origin, optimize=False))
             total = result
 
