@@ -230,9 +230,7 @@ def _others(
     for value in (*recomputed_inside(planned), *chains, *offloaded(planned, kind, away)):
         _, compilation = _compile(value.copy.graph, asked.moved(graph, value.copy), 0)
         compilation = replace(compilation, copied=value.copy.tensors, again=value.again, extra=value.extra)
-        work = value.extra if value.offloaded else 0
-        seconds = value.offload_seconds
-        yield replace(compilation, offloaded=value.offloaded, offload_seconds=seconds, offload_work=work)
+        yield replace(compilation, offloaded=value.offloaded, offload_seconds=value.offload_seconds)
 
 
 def _peak_lines(compiled: Compiled, kind: str) -> str:

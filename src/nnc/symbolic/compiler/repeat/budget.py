@@ -86,7 +86,6 @@ class Compilation:
     arenas: Mapping[str, int] = field(default_factory=dict)
     offloaded: int = 0
     offload_seconds: float = 0.0
-    offload_work: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +132,7 @@ class Option:
             again,
             self.of.offloaded,
             self.of.offload_seconds,
-            self.of.offload_work,
+            self.of.extra if self.of.offloaded else 0,
         )
 
     def written(self) -> Duplicate:
