@@ -19,6 +19,7 @@ from nnc.language.kept_tokens import KeptTokens
 from nnc.language.serving.kept_rows import KeptRows
 from nnc.language.shared_steps import SharedSteps
 from nnc.nn.generation import generate
+from nnc.nn.steps.generation_caches import Pages
 from nnc.nn.steps.keys import CacheType
 from nnc.ops.sequence.cached_attention import PAGE
 
@@ -46,12 +47,19 @@ def rows_of(model: LanguageModel, count: int, prefix: int = 0) -> tuple[KeptRows
     return KeptRows([KeptTokens(model.tokens, CONTEXT, shared, row) for row in range(count)]), shared
 
 
+def pages_of(shared: SharedSteps) -> list[Pages]:
+    """Those of each row."""
+    pages = [row.pages for row in shared.rows if row.pages is not None]
+    assert len(pages) == len(shared.rows)
+    return pages
+
+
 def used(shared: SharedSteps) -> int:
     """Pages that some row has."""
-    pages = shared._caches.pages
-    assert pages is not None
-    assert sum(map(len, pages.rows)) == sum(pages.users)
-    return sum(count > 0 for count in pages.users)
+    pages = pages_of(shared)
+    users = pages[0].users
+    assert sum(len(row.rows[0]) for row in pages) == sum(users)
+    return sum(count > 0 for count in users)
 
 
 def test_texts_side_by_side_have_a_prefix_once_and_the_scores_that_they_have_alone(model: LanguageModel) -> None:
@@ -129,7 +137,7 @@ def test_another_text_never_writes_into_pages_of_several(plain: LanguageModel) -
 def test_pages_of_old_texts_go_when_a_text_needs_them_and_who_finds_none_waits(plain: LanguageModel) -> None:
     # Room for one text of 1,024 tokens, or for two whose first 768 are the same.
     held, shared = rows_of(plain, 2, prefix=768)
-    assert {tensor.shape[1] for tensor in shared._caches.tensors.values()} == {5 * PAGE + 1}
+    assert {tensor.shape[1] for tensor in shared.rows[0].tensors.values()} == {5 * PAGE + 1}
     row, kept = held.take(DRAWN[:300], 600)
     kept.scores(DRAWN[:300], least=2)
     held.give_back(row, whole=True)
@@ -137,7 +145,7 @@ def test_pages_of_old_texts_go_when_a_text_needs_them_and_who_finds_none_waits(p
     other = DRAWN[300:700]
     row, kept = held.take(other, 1000)
     assert used(shared) == 4
-    assert [len(pages) for pages in shared._caches.pages.rows].count(0) == 1  # type: ignore[union-attr]
+    assert [len(pages.rows[0]) for pages in pages_of(shared)].count(0) == 1
     kept.scores(other, least=2)
     taken: list[int] = []
 
@@ -158,7 +166,7 @@ def test_the_statement_is_what_pages_take(place: Path, plain: LanguageModel) -> 
     for rows, prefix in ((4, 512), (8, 600), (2, 1024)):
         stated = language.memory(place, context=CONTEXT, batch=rows, prefix=prefix).cache
         shared = rows_of(plain, rows, prefix)[1]
-        assert stated == sum(tensor.spec.nbytes for tensor in shared._caches.tensors.values())
+        assert stated == sum(tensor.spec.nbytes for tensor in shared.rows[0].tensors.values())
         assert stated == plain.memory(CONTEXT, rows, prefix).cache
         assert stated < rows * alone
 
@@ -167,6 +175,6 @@ def test_what_cannot_have_pages_says_so(place: Path) -> None:
     windowed = language.load(place, context=CONTEXT, window=16)
     with pytest.raises(UsageError, match="prefix: got a window of 16"):
         SharedSteps(windowed.tokens, 2, CONTEXT, 512)
-    assert SharedSteps(windowed.tokens, 2, CONTEXT)._caches.pages is None
+    assert SharedSteps(windowed.tokens, 2, CONTEXT).rows[0].pages is None
     with pytest.raises(UsageError, match="need a context of at least 512"):
         SharedSteps(windowed.tokens, 2, 300, 256)
