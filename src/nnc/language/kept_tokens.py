@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, UsageError
 from nnc.language.shared_steps import SharedSteps
-from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches, read_part
+from nnc.nn.generation import TOGETHER, Scores, TokenModel, borrowed_caches, read_part, scores_behind
 from nnc.nn.steps.generation_caches import alike, check_pages
 from nnc.nn.steps.padding import MOST_STEPS
 
@@ -88,21 +87,10 @@ class KeptTokens:
     def begin_as(self, other: KeptTokens, count: int) -> int:
         """Have the first `count` tokens of another of the same model as if they had been read here; how many these are.
 
-        Whole pages are those of the other, the rest is a copy. None where the other has gone on so far meanwhile that
-        it holds no longer what these see.
+        None where the other has gone on so far meanwhile that it holds no longer what these see.
         """
         own, theirs = self._caches, other._caches
-
-        def copy() -> int:
-            if not theirs.hold(count):
-                return 0
-            if own.pages is not None:
-                return own.share(theirs, count)
-            for name, cache in own.tensors.items():
-                cache.numpy()[:, :count] = theirs.tensors[name].numpy()[:, :count]
-            return count
-
-        known = self._model.exclusively(copy)
+        known = self._model.exclusively(lambda: own.begin_as(theirs, count) if theirs.hold(count) else 0)
         if known:
             own.reach, own.newest = max(own.reach, theirs.newest), theirs.newest
             self.tokens, self._together = other.tokens[:known], known
@@ -115,7 +103,7 @@ class KeptTokens:
     @property
     def on_host(self) -> bool:
         """Whether what is kept lies in the memory of the host."""
-        return all(tensor.spec.device.is_host for tensor in self._caches.tensors.values())
+        return self._caches.on_host
 
     def scores(self, tokens: Sequence[int], least: int = 1) -> NDArray[np.float64]:
         """Scores of what follows these tokens; those that they share with what was read are not read again.
@@ -154,13 +142,10 @@ class KeptTokens:
         part = np.zeros((rows, steps), np.int64)
         part[:] = tokens[stop - count : stop]
         positions = np.broadcast_to(stop - count + np.arange(steps), (rows, steps))
-        self._caches.writes(stop)
-        ends = np.zeros(rows, np.int32)
-        values: tuple[NDArray[np.generic], ...] = (part, positions, ends, *self._caches.addresses(positions))
-        (scores,) = self._model.between_updates("generate", partial(step.run, values))
+        scores = scores_behind(self._model, self._caches, step, (part, positions, np.zeros(rows, np.int32)))
         self.keep(stop - count)
         self.tokens.extend(tokens[stop - count : stop])
-        return np.asarray(scores[0], np.float64)
+        return np.asarray(scores[0])
 
     def follow(
         self, tokens: list[int], length: int, choice: TokenPicker, ends: frozenset[int], drafts: Drafts | None = None

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
-from nnc.nn.generation import TokenModel
-from nnc.nn.steps.generation_caches import GenerationCaches, pages_of_rows
+from nnc.nn.generation import TokenModel, paged_caches, scores_behind
+from nnc.nn.steps.generation_caches import GenerationCaches
 from nnc.ops.sequence.cached_attention import PAGE
 
 # Fewer tokens take less time one by one: four rows of q4_1 take 2.75 times as long as one.
@@ -55,17 +54,11 @@ class SharedSteps:
                 raise UsageError("prefix", got=got, need=f"a context of at least {2 * PAGE}")
             return self._model.generation_caches(rows, room)
         try:
-            caches = self._model.generation_caches(rows, room, pages_of_rows(rows, room, prefix))
-            self._model.generation_step(caches, 1)
-            if not all(tensor.spec.device.is_host for tensor in caches.tensors.values()):
-                raise UsageError("prefix", got="caches on a device", need="the memory of the host")
+            return paged_caches(self._model, rows, room, prefix)
         except UsageError:
             if prefix:
                 raise
             return self._model.generation_caches(rows, room)
-        assert caches.pages is not None
-        caches.pages.rows.extend([] for _ in range(rows))
-        return caches
 
     def _row(self, row: int) -> GenerationCaches:
         """The caches of one text: a part of those of all."""
@@ -116,12 +109,8 @@ class SharedSteps:
         answers = {}
         for row, (token, position) in asked.items():
             step = self._model.generation_step(self.rows[row], 1)
-            places = np.full((1, 1), position)
-            ends, addresses = np.zeros(1, np.int32), self.rows[row].addresses(places)
-            values: tuple[NDArray[np.generic], ...] = (np.full((1, 1), token), places, ends, *addresses)
-            self.rows[row].writes(position + 1)
-            (scores,) = self._model.between_updates("generate", partial(step.run, values))
-            answers[row] = np.asarray(scores[0], np.float64)
+            values = np.full((1, 1), token), np.full((1, 1), position), np.zeros(1, np.int32)
+            answers[row] = scores_behind(self._model, self.rows[row], step, values)[0]
         return answers
 
     def _together(self, asked: dict[int, tuple[int, int]]) -> dict[int, Scores]:

@@ -9,6 +9,7 @@ Models whose layers cannot keep what they need read all tokens again at each ste
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast, overload
 from weakref import finalize
@@ -59,9 +60,7 @@ class CachedReader:
     def __init__(self, model: TokenModel, count: int, length: int, prefix: int = 0) -> None:
         self._model, self._count, self._length = model, count, length
         self._common = prefix // PAGE * PAGE if count > 1 else 0
-        paged = _paged_caches(model, count, length, self._common) if self._common else None
-        self._common = 0 if paged is None else self._common
-        self._caches = borrowed_caches(self, model, count, length) if paged is None else paged
+        self._caches = self._caches_of_rows()
         self._next = model.generation_step(self._caches, 1)
         self._ends = np.zeros(self._next.inputs[0].shape[0], np.int32)
 
@@ -78,6 +77,14 @@ class CachedReader:
             scores = np.where((lengths > start)[:, None], part, scores) if start > self._common else part
         return scores
 
+    def _caches_of_rows(self) -> GenerationCaches:
+        """With pages where rows have some in common, and can have them."""
+        if self._common:
+            with suppress(UsageError):
+                return paged_caches(self._model, self._count, self._length, self._common)
+            self._common = 0
+        return borrowed_caches(self, self._model, self._count, self._length)
+
     def _read_common(self, row: Sequence[int]) -> None:
         """Read what all rows begin with once, and let all have its pages."""
         if not self._common:
@@ -89,7 +96,7 @@ class CachedReader:
         for place in range(self._count):
             own = self._caches.row(place)
             if place:
-                own.share(first, self._common)
+                own.begin_as(first, self._common)
             own.reserve(self._length, begin=self._common)
 
     def follow(self, tokens: Sequence[int]) -> Scores:
@@ -108,19 +115,17 @@ class CachedReader:
         self._ends = self._ends[order]
 
     def _run(self, step: ModelStep, *values: NDArray[np.generic]) -> Scores:
-        return _scores(self._model, self._caches, step, values)[: self._count]
+        return scores_behind(self._model, self._caches, step, values)[: self._count]
 
 
-def _paged_caches(model: TokenModel, count: int, length: int, prefix: int) -> GenerationCaches | None:
-    """Caches of rows that have a prefix in common; None of a model whose rows cannot have pages."""
-    try:
-        caches = model.generation_caches(count, length, pages_of_rows(count, length, prefix))
-        model.generation_step(caches, 1)
-    except UsageError:
-        return None
-    assert caches.pages is not None
-    caches.pages.rows.extend([] for _ in range(count))
-    return caches if all(tensor.spec.device.is_host for tensor in caches.tensors.values()) else None
+def paged_caches(model: TokenModel, count: int, length: int, prefix: int) -> GenerationCaches:
+    """Caches of rows that have a prefix in common; UsageError of a model whose rows cannot have pages."""
+    caches = model.generation_caches(count, length, pages_of_rows(count, length, prefix))
+    # Which makes the tensors.
+    model.generation_step(caches, 1)
+    if not caches.on_host:
+        raise UsageError("prefix", got="caches on a device", need="the memory of the host")
+    return caches
 
 
 def read_part(
@@ -141,12 +146,13 @@ def read_part(
         tokens[place, : len(part)] = part
         ends[place] = max(len(part) - 1, 0)
     positions = first + np.arange(tokens.shape[1])
-    return _scores(model, caches, step, (tokens, positions, ends))[: len(rows)]
+    return scores_behind(model, caches, step, (tokens, positions, ends))[: len(rows)]
 
 
-def _scores(
+def scores_behind(
     model: TokenModel, caches: GenerationCaches, step: ModelStep, values: tuple[NDArray[np.generic], ...]
 ) -> Scores:
+    """Scores of a step over tokens, their positions and which of them are the last ones; pages are told to it here."""
     caches.writes(int(values[1].max()) + 1)
     values = (*values, *caches.addresses(values[1]))
     (scores,) = model.between_updates("generate", partial(step.run, values))

@@ -84,8 +84,7 @@ class FrozenGeneration:
 
     def generation_step(self, caches: GenerationCaches, steps: int, *, each: bool = False) -> ModelStep:
         """As `Model.generation_step`, over these weights."""
-        pages = 0 if caches.pages is None else caches.pages.count
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=pages)
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=caches.page_count)
         return self._programs.over(key, self._weights, caches)
 
     def exclusively(self, work: Callable[[], R]) -> R:

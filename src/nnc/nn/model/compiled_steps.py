@@ -82,8 +82,7 @@ class ModelSteps(ModelWeights):
         scores[batch, vocabulary] are asked for. With `each` there are exactly so many steps, and scores[batch, steps,
         vocabulary] behind each of them.
         """
-        pages = 0 if caches.pages is None else caches.pages.count
-        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=pages)
+        key = self._sizes.generation_key(caches.batch, caches.capacity, steps, each=each, pages=caches.page_count)
         return self._programs.over(key, self.tensors(), caches)
 
     def memory(self, batch: int | range, kind: str = "train", length: int | range = 0, prefix: int = 0) -> ModelMemory:

@@ -74,10 +74,10 @@ class Pages:
     free: list[int]
 
     @classmethod
-    def of(cls, count: int) -> Pages:
+    def of(cls, count: int, rows: int) -> Pages:
         """All free."""
         try:
-            return cls(count, [], [0] * count, [*reversed(range(count))])
+            return cls(count, [[] for _ in range(rows)], [0] * count, [*reversed(range(count))])
         except (MemoryError, OverflowError):
             got = f"{count:,} pages of {PAGE} tokens"
             raise MemoryLimitError("generation_caches", got=got, need="fewer rows or tokens") from None
@@ -86,9 +86,9 @@ class Pages:
         """One row of them."""
         return Pages(self.count, [self.rows[number]], self.users, self.free)
 
-    def starts(self, rows: int, parts: int) -> NDArray[np.int32]:
+    def starts(self, parts: int) -> NDArray[np.int32]:
         """Where each page of each row starts; of those that a row has not, nothing is read that counts."""
-        starts = np.zeros((rows, parts), np.int32)
+        starts = np.zeros((len(self.rows), parts), np.int32)
         for number, pages in enumerate(self.rows):
             starts[number] = PAGE * pages[0] if pages else 0
             starts[number, : len(pages)] = np.multiply(pages[:parts], PAGE)
@@ -135,11 +135,17 @@ class GenerationCaches:
         least = min((tensor.shape[1] for tensor in self.tensors.values()), default=self.capacity)
         return least == self.capacity or self.newest <= least or self.newest - count <= MOST_STEPS
 
+    @property
+    def on_host(self) -> bool:
+        """Whether they lie in the memory of the host."""
+        return all(tensor.spec.device.is_host for tensor in self.tensors.values())
+
     def clear(self) -> None:
         """Zeros again: nothing of one text reaches another, not even what is no number."""
         if self.pages is not None:
-            for row in range(len(self.pages.rows)):
-                self._cut(row, 0)
+            for own in self.pages.rows:
+                self._released(own)
+                own.clear()
         else:
             for tensor in self.tensors.values():
                 if tensor.spec.device.is_host:
@@ -149,6 +155,11 @@ class GenerationCaches:
         self.reach = self.newest = 0
 
     # ---- pages
+
+    @property
+    def page_count(self) -> int:
+        """How many there are for all rows; 0 where each has columns of its own."""
+        return 0 if self.pages is None else self.pages.count
 
     def row(self, number: int) -> GenerationCaches:
         """One row of those that have pages; steps of one row are those of any, whose pages are inputs."""
@@ -160,15 +171,14 @@ class GenerationCaches:
         if self.pages is None:
             return ()
         rows = range(len(self.pages.rows)) if writing is None else writing
-        starts = self.pages.starts(len(positions), pages_for(self.capacity))
-        return self.pages.places(positions, rows), starts
+        return self.pages.places(positions, rows), self.pages.starts(pages_for(self.capacity))
 
-    def reserve(self, count: int, row: int = 0, begin: int = 0) -> bool:
-        """Pages for so many tokens of a row, those from the token `begin` on its own; False where too few are free."""
+    def reserve(self, count: int, begin: int = 0) -> bool:
+        """Pages for so many tokens of the first row, those from `begin` on its own; False where too few are free."""
         pages = self.pages
         if pages is None:
             return True
-        own = pages.rows[row]
+        own = pages.rows[0]
         foreign = [place for place in range(begin // PAGE, len(own)) if pages.users[own[place]] > 1]
         fresh = max(pages_for(count) - len(own), 0)
         if fresh + len(foreign) > len(pages.free):
@@ -177,28 +187,26 @@ class GenerationCaches:
             page = self._taken()
             if place == begin // PAGE and begin % PAGE:
                 self._copy(own[place], page, begin % PAGE)
-            self._released(own[place])
+            self._released([own[place]])
             own[place] = page
         own.extend(self._taken() for _ in range(fresh))
         return True
 
-    def share(self, source: GenerationCaches, count: int, row: int = 0, other: int = 0) -> int:
-        """Begin with the first `count` tokens of another row: its whole pages, and a copy of what is in the next one.
+    def begin_as(self, other: GenerationCaches, count: int) -> int:
+        """Let the first row begin with the first `count` tokens of another one's; how many there are then.
 
-        How many there are then: fewer where no page is free for the copy.
+        Whole pages are those of the other, the rest is a copy: less where no page is free for it.
         """
-        assert self.pages is not None
-        assert source.pages is not None
-        theirs, whole = source.pages.rows[other], count // PAGE
-        common = theirs[:whole]
-        for page in common:
+        if self.pages is None or other.pages is None:
+            for name in self.tensors:
+                self.put(name, other.columns(name, count))
+            return count
+        own, theirs, whole = self.pages.rows[0], other.pages.rows[0], count // PAGE
+        for page in theirs[:whole]:
             self.pages.users[page] += 1
-        own = self.pages.rows[row]
-        kept = own[whole:]
-        for page in own[:whole]:
-            self._released(page)
-        own[:] = [*common, *kept]
-        if not count % PAGE or not self.reserve(count, row, whole * PAGE):
+        self._released(own[:whole])
+        own[:whole] = theirs[:whole]
+        if not count % PAGE or not self.reserve(count, whole * PAGE):
             return whole * PAGE
         self._copy(theirs[whole], own[whole], count % PAGE)
         return count
@@ -240,28 +248,21 @@ class GenerationCaches:
         starts = np.array(self.pages.rows[0], np.int64) * PAGE
         return (starts[:, None] + np.arange(PAGE)).reshape(-1)[:count]
 
-    def _cut(self, row: int, count: int) -> None:
-        """Leave the pages behind the first `count`."""
-        assert self.pages is not None
-        own = self.pages.rows[row]
-        for page in own[count:]:
-            self._released(page)
-        del own[count:]
-
     def _taken(self) -> int:
         assert self.pages is not None
         page = self.pages.free.pop()
         self.pages.users[page] = 1
         return page
 
-    def _released(self, page: int) -> None:
-        """One row less has a page; zeros where it was the last one."""
+    def _released(self, pages: Sequence[int]) -> None:
+        """One row less has these; zeros where it was the last one."""
         assert self.pages is not None
-        self.pages.users[page] -= 1
-        if not self.pages.users[page]:
-            for values in self._arrays():
-                values[0, page * PAGE : (page + 1) * PAGE] = 0
-            self.pages.free.append(page)
+        for page in pages:
+            self.pages.users[page] -= 1
+            if not self.pages.users[page]:
+                for values in self._arrays():
+                    values[0, page * PAGE : (page + 1) * PAGE] = 0
+                self.pages.free.append(page)
 
     def _copy(self, source: int, page: int, count: int) -> None:
         for values in self._arrays():
@@ -271,9 +272,9 @@ class GenerationCaches:
         return (tensor.numpy() for tensor in self.tensors.values())
 
 
-def check_pages(caches: GenerationCaches, count: int, begin: int, row: int = 0) -> None:
-    """Pages for so many tokens of a row, those from `begin` on its own; UsageError where too few are free."""
-    if not caches.reserve(count, row, begin):
+def check_pages(caches: GenerationCaches, count: int, begin: int) -> None:
+    """Pages for so many tokens of the first row, as `reserve` has them; UsageError where too few are free."""
+    if not caches.reserve(count, begin):
         assert caches.pages is not None
         got = f"{len(caches.pages.free)} free pages of {PAGE} tokens for a text of {count}"
         raise UsageError("generate", got=got, need="a page for each", fix="end other texts, or a smaller prefix")

@@ -105,7 +105,7 @@ class ModelPrograms:
             if not 0 < key.pages <= most:
                 need = f"0 to {most:,}, all that {key.batch:,} rows of {key.capacity:,} tokens have"
                 raise UsageError("generation_caches", got=f"{key.pages:,} pages", need=need)
-            return GenerationCaches(*size, pages=Pages.of(key.pages))
+            return GenerationCaches(*size, pages=Pages.of(key.pages, key.batch))
         try:
             spare = self._spare.pop()
         except IndexError:
