@@ -26,9 +26,8 @@ class CurvePoint:
     repeated: int
 
 
-def curve_of(train: Callable[[int | None], Compiled]) -> list[CurvePoint]:
-    """What `train` plans at each limit; a line of standard error tells how far it is."""
-    free = train(None)
+def curve_of(free: Compiled, train: Callable[[int], Compiled]) -> list[CurvePoint]:
+    """What `train` plans at each limit, and `free` without one; a line of standard error tells how far it is."""
     most = free.memory().arena
     with errors().status("the smallest limit") as status:
         least = _smallest(train, most)
@@ -40,7 +39,7 @@ def curve_of(train: Callable[[int | None], Compiled]) -> list[CurvePoint]:
     return points
 
 
-def _smallest(train: Callable[[int | None], Compiled], most: int) -> int:
+def _smallest(train: Callable[[int], Compiled], most: int) -> int:
     """The least limit that can be met; `most` where none was refused."""
     try:
         return min(train(1).memory().arena, most)

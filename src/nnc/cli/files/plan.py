@@ -131,9 +131,10 @@ def _plan_curve(path: Path, size: list[str] | None, backend: str, html: Path | N
     if html is not None:
         check_writable(html)
     loaded = load(path, size, backend)
-    points = curve_of(lambda limit: _training(path, loaded, limit, backend))
+    free = _training(path, loaded, None, backend)
+    points = curve_of(free, lambda limit: _training(path, loaded, limit, backend))
     if html is not None:
-        page = _training(path, loaded, None, backend).page(path.name, curves=curves_of(points))
+        page = free.page(path.name, curves=curves_of(points))
         write_atomically(html, [page.encode()])
     if json:
         write_json({"curve": rows_of(points)})
