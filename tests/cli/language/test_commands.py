@@ -120,6 +120,10 @@ def test_plan_tells_bytes_before_anything_is_read(call: Callable[..., Any], plac
     memory = language.memory(place, context=64, batch=2)
     assert (facts["cache_bytes"], facts["weight_bytes"]) == (memory.cache, memory.weights)
     assert facts["total_bytes"] == memory.total
+    for option in (["--train"], ["--html", "map.html"], ["--size", "batch=2"]):
+        ran = call("plan", place, *option)
+        assert ran.code == 2
+        assert "an ONNX file for these" in ran.err
     ran = call("plan", place, "--sinks", 4)
     assert ran.code != 0
     assert "a window of last ones" in ran.err

@@ -74,6 +74,8 @@ def plan(
         raise UsageError("plan", got="--curve", need="--train beside it, and no --limit")
     with placed(device):
         if is_language_file(model):
+            if train or html is not None or size:
+                raise UsageError("plan", got="--train, --size or --html", need="an ONNX file for these")
             return plan_language(model, context, batch, Caching(cache, window, sinks, prefix), draft, limit, json=json)
         if any(map(is_range, size or ())):
             return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
