@@ -67,6 +67,13 @@ def _drop_capsule(capsule: int) -> None:
 _ENDS = (_Deleter(_give_back), _Deleter(_drop_capsule))
 
 
+def number_of(device: Device) -> tuple[int, int]:
+    """(kind, number) of a device that is not the host; BufferError for a folder's file, which no reader knows."""
+    if device.is_file:
+        raise BufferError(f"got a value of {device}; need memory. Fix: x.cpu()")
+    return NUMBERS[device.kind], device.index
+
+
 @explained
 def capsule_of(spec: TensorSpec, address: int, strides: Shape, owner: object) -> object:
     """A capsule over memory of a device, for one taker; `owner` lives as long as that holds it."""
@@ -76,7 +83,7 @@ def capsule_of(spec: TensorSpec, address: int, strides: Shape, owner: object) ->
     sizes = (c_int64 * max(spec.rank, 1))(*spec.shape)
     steps = (c_int64 * max(spec.rank, 1))(*strides)
     code, bits = _CODES[spec.dtype]
-    place = (address, NUMBERS[spec.device.kind], spec.device.index)
+    place = (address, *number_of(spec.device))
     managed = _Managed(_DLTensor(*place, spec.rank, code, bits, 1, sizes, steps, 0), None, _address(_ENDS[0]))
     address = ctypes.addressof(managed)
     _LENT[address] = (managed, sizes, steps, owner)

@@ -13,7 +13,7 @@ from nnc.arguments import explained, frequent
 from nnc.classes import dataclass
 from nnc.core.values.conversion import check_values
 from nnc.core.values.device import CPU, Device
-from nnc.core.values.dlpack import HOST_NUMBER, NUMBERS, capsule_of
+from nnc.core.values.dlpack import HOST_NUMBER, capsule_of, number_of
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.pool import Pool
 from nnc.core.values.spec import AnyLayout, Layout, Shape, TensorSpec, broadcast_shapes, check_shape, contiguous_strides
@@ -395,7 +395,7 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's (kind, number) of the device: (1, 0) is the CPU."""
         if not self.spec.device.is_host:
-            return NUMBERS[self.spec.device.kind], self.spec.device.index
+            return number_of(self.spec.device)
         kind, number = self._array.__dlpack_device__()
         return int(kind), int(number)
 

@@ -189,5 +189,7 @@ def test_a_folder_is_a_device_for_tensors_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(there.to(Device()).numpy(), X)
     np.testing.assert_array_equal(there.clone().to(Device()).numpy(), X)
     assert Tensor.empty(spec((0,)).on(device)).to(Device()).shape == (0,)
+    with pytest.raises(BufferError, match=r"need memory\. Fix: x\.cpu\(\)"):
+        np.from_dlpack(there, device="cpu")
     with pytest.raises(DeviceError, match=r"one of cpu:0"):
         Tensor.from_numpy(X).to(Device("file", 10**6))
