@@ -58,5 +58,12 @@ def test_blocks_move_inside() -> None:
     assert lax.iota("int32", 3).dtype is nnc.i32
     with pytest.raises(ShapeError, match="one for each axis"):
         lax.dynamic_slice(x, (0,), (1,))
+    for sizes in ((2, 5), (2**40, 1), (-1, 1)):
+        with pytest.raises(ShapeError, match="sizes up to those of the array"):
+            lax.dynamic_slice(x, (0, 0), sizes)
+    with pytest.raises(ShapeError, match="sizes up to those of the array"):
+        lax.dynamic_update_slice(x, nnc.zeros((4, 1)), (0, 0))
+    with pytest.raises(ShapeError, match="an integer for each axis"):
+        lax.dynamic_slice(x, ([0, 1], 0), (1, 1))
     with pytest.raises(UnknownNameError, match="lax"):
         lax.conv_general_dilated  # type: ignore[attr-defined]

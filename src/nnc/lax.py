@@ -217,13 +217,24 @@ def dynamic_slice(operand: Index, start_indices: Sequence[Index], slice_sizes: S
     [3, 4, 5, 6]
     """
     x = as_operand(operand)
-    if not len(start_indices) == len(slice_sizes) == x.ndim:
-        got = f"{len(start_indices)} places and {len(slice_sizes)} sizes of {x.spec}"
-        raise ShapeError("dynamic_slice", got=got, need="one for each axis")
-    for axis, (start, size) in enumerate(zip(start_indices, slice_sizes, strict=True)):
-        places = clip(asarray(start), 0, x.shape[axis] - size) + asarray(np.arange(size))
+    for axis, places in enumerate(_block("dynamic_slice", x, start_indices, slice_sizes)):
         x = take(x, places, axis=axis)
     return x
+
+
+def _block(subject: str, x: ArrayOperand, starts: Sequence[Index], sizes: Sequence[int]) -> list[ArrayOperand]:
+    """The places of a block on each axis, moved inside; ShapeError for one that the array has no room for."""
+    if not len(starts) == len(sizes) == x.ndim:
+        got = f"{len(starts)} places and {len(sizes)} sizes of {x.spec}"
+        raise ShapeError(subject, got=got, need="one for each axis")
+    if not all(0 <= size <= whole for size, whole in zip(sizes, x.shape, strict=True)):
+        raise ShapeError(subject, got=f"a block {tuple(sizes)} of {x.spec}", need="sizes up to those of the array")
+    begins = [asarray(start) for start in starts]
+    if any(begin.ndim for begin in begins):
+        got = f"places {', '.join(str(begin.spec) for begin in begins)}"
+        raise ShapeError(subject, got=got, need="an integer for each axis")
+    rows = zip(begins, sizes, x.shape, strict=True)
+    return [clip(begin, 0, whole - size) + asarray(np.arange(size)) for begin, size, whole in rows]
 
 
 @checked
@@ -244,12 +255,8 @@ def dynamic_update_slice(operand: Index, update: Index, start_indices: Sequence[
     [0.0, 1.0, 1.0, 0.0, 0.0]
     """
     x, block = as_operand(operand), as_operand(update)
-    if block.ndim != x.ndim or len(start_indices) != x.ndim:
-        need = "a block and places of as many axes"
-        raise ShapeError("dynamic_update_slice", got=f"{block.spec} for {x.spec}", need=need)
     places: list[Any] = []
-    for axis, start in enumerate(start_indices):
-        rows = clip(asarray(start), 0, x.shape[axis] - block.shape[axis]) + asarray(np.arange(block.shape[axis]))
+    for axis, rows in enumerate(_block("dynamic_update_slice", x, start_indices, block.shape)):
         places.append(rows.reshape(*(-1 if other == axis else 1 for other in range(x.ndim))))
     return x.at[tuple(places)].set(block.astype(x.dtype))
 
