@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import AttributeValueError, DTypeError, ShapeError, UsageError
+from nnc.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError, UsageError
 
 METHODS: dict[str, tuple[Callable[[nnc.Variable], nnc.Variable], list[float]]] = {
     "add_": (lambda x: x.add_(1), [2.0, 3.0]),
@@ -105,6 +106,19 @@ def test_starting_values_reach_the_leaf_of_data() -> None:
 
 def test_sequences_are_scaled_as_arrays() -> None:
     assert nnc.ones(2).add_([1.0], alpha=2).tolist() == [3.0, 3.0]
+    with pytest.raises(DTypeError, match="take real"):
+        nnc.ones(2).add_([2j, 1.0])
+    with pytest.raises(DTypeError, match="whole numbers"):
+        nnc.tensor([1, 2]).add_([0.5, 1.0])
+
+
+def test_numbers_of_numpy_are_scaled_as_those_of_python() -> None:
+    """Their own product wrapped, or was infinite with a warning."""
+    assert nnc.zeros(1).add_(np.int8(100), alpha=np.int8(100)).tolist() == [1e4]
+    assert nnc.zeros(1).sub_(np.float64(1e308), alpha=1e308).tolist() == [-math.inf]
+    assert nnc.zeros(1).add_([1e300]).tolist() == [math.inf]
+    with pytest.raises(ArgumentError, match="an array or a number"):
+        nnc.zeros(1).mul_(np.str_("a"))
 
 
 def test_whether_gradients_are_recorded_is_a_choice() -> None:

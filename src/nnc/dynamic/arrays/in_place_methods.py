@@ -16,10 +16,10 @@ import numpy as np
 
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.tensor import as_array
+from nnc.core.values.tensor import Tensor
 from nnc.errors import ArgumentError, ShapeError, UsageError
 
-SCALARS = (bool, int, float, complex, np.generic)
+NUMBERS = (bool, int, float, complex, np.number)
 # What says the same of a value that a name stands for.
 FORMS = {
     "add_": "x = x + other",
@@ -56,12 +56,12 @@ class InPlaceMethods:
     def _other(self, subject: str, other: Any) -> Any:  # noqa: ANN401  # as above
         """What it is computed with: a number, or an array; ArgumentError for what is neither."""
         this: Any = self
-        if isinstance(other, SCALARS):
+        if isinstance(other, np.generic):
+            # As one of Python's, whose products are exact or infinite: NumPy's own wrap, or are a warning.
+            other = other.item()
+        if isinstance(other, NUMBERS):
             return other
-        if isinstance(other, list | tuple):
-            numbers = as_array(other)
-            other = numbers if numbers.dtype.kind in "OUS" else numbers.astype(this.dtype.numpy)
-        operand = this.lift(other)
+        operand = this.lift(Tensor.from_numpy(other, this.dtype) if isinstance(other, list | tuple) else other)
         if operand is None:
             got = f"other={shown(other)}"
             raise ArgumentError(subject, got=got, need="an array or a number", origin=caller_origin())
