@@ -15,7 +15,7 @@ import nnc
 from nnc import ops
 from nnc.dynamic import DynamicGraph
 from nnc.dynamic.graph import default_graph
-from nnc.errors import AttributeValueError, NotDifferentiableError, ShapeError, UsageError
+from nnc.errors import AttributeValueError, DTypeError, NotDifferentiableError, ShapeError, UsageError
 
 X = np.array([0.5, -1.0, 2.0])
 # Every test runs eagerly and inside a compiled function.
@@ -227,6 +227,13 @@ def test_no_gradient_flows_through_what_is_stopped(way: Way) -> None:
     np.testing.assert_allclose(stopped, X)
     mapped = way(nnc.vmap(nnc.grad(lambda x: x * x.detach())))(X)
     np.testing.assert_allclose(mapped, X)
+
+
+def test_a_complex_slope_of_real_numbers_is_told_of() -> None:
+    """The imaginary part was lost, with NumPy's warning."""
+    for call in (lambda: nnc.jvp(cubes, (X,), (2j,)), lambda: nnc.vjp(cubes, X)[1](2j)):
+        with pytest.raises(DTypeError, match="take real"):
+            call()
 
 
 def test_a_slope_beyond_the_element_type_is_infinite() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.tensor import as_array
+from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.traced import is_array
 from nnc.dynamic.transforms.batched import BatchedValue
@@ -47,9 +45,7 @@ def as_array_like(value: Tree, like: ArrayOperand) -> Tree:
     array = as_array(value)
     if array.dtype.kind not in "biufc":
         raise ArgumentError("vjp and jvp", got=shown(value), need="numbers and arrays", origin=caller_origin())
-    with np.errstate(over="ignore", invalid="ignore"):
-        # A number beyond the element type is infinite there.
-        return array.astype(like.dtype.numpy)
+    return Tensor.from_numpy(array, like.dtype).copied()
 
 
 def flatten_arrays(subject: str, result: Tree) -> tuple[list[Tree], Structure]:
