@@ -30,6 +30,7 @@ def test_orders_of_samplers() -> None:
     assert len(list(data.RandomSampler(examples, replacement=True, num_samples=9))) == 9
     assert sorted(data.SubsetRandomSampler([1, 4])) == [1, 4]
     assert set(data.WeightedRandomSampler([0.0, 1.0, 1.0], 20)) == {1, 2}
+    assert set(data.WeightedRandomSampler([1e308, 0.0, 1e308], 20)) == {0, 2}
     loader = data.DataLoader(examples, 3, sampler=data.SubsetRandomSampler([0, 1]))
     assert sorted(next(iter(loader)).tolist()) == [10, 11]
 
@@ -57,6 +58,8 @@ def test_refusals_of_loaders() -> None:
         data.WeightedRandomSampler([0.0, 1.0], 2, replacement=False)
     with pytest.raises(DataError, match="numbers ≥ 0"):
         data.WeightedRandomSampler([-1.0], 2)
+    with pytest.raises(DataError, match="at most 1 without replacement"):
+        data.WeightedRandomSampler([1e308, 1e-308], 2, replacement=False)
     with pytest.raises(DataError, match="no data sets"):
         data.ConcatDataset([])
 

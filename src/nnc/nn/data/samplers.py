@@ -133,13 +133,15 @@ class WeightedRandomSampler:
         if given.dtype.kind not in "fiub":
             raise DataError("WeightedRandomSampler", got=f"weights of {given.dtype}", need="real numbers")
         values = np.asarray(given, np.float64).reshape(-1)
-        if not values.size or not (values >= 0).all() or not 0 < values.sum() < np.inf:
+        if not values.size or not (values >= 0).all() or not 0 < values.max() < np.inf:
             need = "finite numbers ≥ 0 that are not all 0"
             raise DataError("WeightedRandomSampler", got="these weights", need=need)
-        if not replacement and num_samples > np.count_nonzero(values):
-            got, need = f"num_samples={num_samples}", f"at most {np.count_nonzero(values)} without replacement"
+        # By a power of two, which rounds nothing: the sum of the largest is infinite.
+        scaled = np.ldexp(values, -np.frexp(values.max())[1])
+        self.shares, self.num_samples = scaled / scaled.sum(), num_samples
+        if not replacement and num_samples > (most := np.count_nonzero(self.shares)):
+            got, need = f"num_samples={num_samples}", f"at most {most} without replacement"
             raise DataError("WeightedRandomSampler", got=got, need=need)
-        self.shares, self.num_samples = values / values.sum(), num_samples
         self.replacement, self.generator = replacement, generator
 
     def __len__(self) -> int:
