@@ -33,6 +33,7 @@ def test_waves_of_positions(cos_first: bool) -> None:
     parts = [np.sin(turned), np.cos(turned)][:: -1 if cos_first else 1]
     np.testing.assert_allclose(encoding(nnc.arange(5)).numpy(), 2 * np.concatenate(parts, -1), atol=1e-4)
     assert nn.SinusoidalPositionalEncoding(8).scale == 0.5
+    assert np.isinf(nn.SinusoidalPositionalEncoding(4, max_freq=1e308, full_turns=True).frequencies[0])
 
 
 def test_sizes_that_do_not_fit_are_refused() -> None:

@@ -82,8 +82,8 @@ class SinusoidalPositionalEncoding(Module):
         if dims % 2 or dims > MOST_FEATURES:
             need = f"an even number of features, at most {MOST_FEATURES}"
             raise ArgumentError("SinusoidalPositionalEncoding", got=f"dims={dims}", need=need)
-        frequencies = np.geomspace(max_freq, min_freq, dims // 2) * (2 * math.pi if full_turns else 1.0)
         with np.errstate(over="ignore"):
+            frequencies = np.geomspace(max_freq, min_freq, dims // 2) * (2 * math.pi if full_turns else 1.0)
             self.frequencies = frequencies.astype(np.float32)
         self.dims, self.cos_first = dims, cos_first
         self.scale = math.sqrt(2.0 / dims) if scale is None else float(scale)
