@@ -183,6 +183,7 @@ def test_M14_wrong_parts_are_refused_with_their_place(data: Json, words: str) ->
         {"pair": (1, 2, 3)},
         {"pair": [1, 2]},
         {"rows": (Other(True),)},
+        {"rows": (Inner(10**400),)},
         {"choice": 5},
         {"flag": 1},
     ],

@@ -362,7 +362,10 @@ def _scalar(kind: type[object]) -> _Pair:
 def _encode_float(value: object) -> Json:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong_value(value, "float")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _wrong_value(value, "float, or an integer that one can hold") from None
     # JSON has no words for these, and Python's own are not portable.
     return number if math.isfinite(number) else str(number)
 
