@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,27 @@ def test_numbers_beyond_an_element_type_are_no_warning() -> None:
         assert keras.utils.normalize([1e308, 1e300]).tolist() == [0.0, 0.0]
         assert keras.utils.to_categorical(np.float16(0.9)).tolist() == [1.0]
         assert keras.random.uniform((2,), np.float32(0.5), 1e308, seed=1).shape == (2,)
+
+
+@pytest.mark.parametrize("kind", ["mse", "rmse", "r2_score", "precision", "recall", "auc", "accuracy"])
+def test_figures_beyond_64_bits_are_no_warning(kind: str) -> None:
+    metric = keras.metrics.BinaryAccuracy() if kind == "accuracy" else keras.metrics.get(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            metric.update_state([[0.0], [1.0]], [[1e308], [1e308]], sample_weight=[1e308, 1e308])
+        assert not math.isfinite(metric.result()) or 0.0 <= metric.result() <= 1.0
+
+
+@pytest.mark.parametrize("weights", [np.ones(2), [1.0, 2.0], {0: "text"}, {0: 2j}, {0: None}])
+def test_weights_of_classes_are_real_numbers_by_class(weights: Any) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    x, y = np.ones((2, 2)), np.zeros((2, 1))
+    for call in (model.train_on_batch, lambda *given, **told: model.fit(*given, verbose=0, **told)):
+        with pytest.raises(NncError):
+            call(x, y, class_weight=weights)
+    assert math.isfinite(model.train_on_batch(x, y, class_weight={0: 2.0}))
 
 
 def test_shares_of_no_classes_are_told_of() -> None:

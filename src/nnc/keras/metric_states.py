@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,25 @@ class MetricState(NDArrayOperatorsMixin):
         return float(self.value)
 
 
+def _unwarned(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def door(*args: Any, **options: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return method(*args, **options)
+
+    return door
+
+
 class Metric(Remembered):
-    """A figure over all examples since `reset_state`: subclasses say `update_state` and `result`."""
+    """A figure over all examples since `reset_state`: subclasses say `update_state` and `result`.
+
+    What is beyond 64 bits is infinite, without NumPy's warnings.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in {"update_state", "result"} & vars(cls).keys():
+            setattr(cls, name, _unwarned(vars(cls)[name]))
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
         self.name = name or fresh_name(snake_case(type(self).__name__))

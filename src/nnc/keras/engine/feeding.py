@@ -14,7 +14,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.errors import ArgumentError, DataError, UsageError
-from nnc.keras.metric_states import plain, single
+from nnc.keras.metric_states import plain, real, single
 from nnc.nn.state.generators import generator_for
 
 Batch = tuple[Any, Any, Any]
@@ -148,11 +148,16 @@ def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: boo
 
 def class_weights(y: Any, chosen: Mapping[int, float]) -> NDArray[np.float32]:
     """The weight of each example by its class."""
+    if not isinstance(chosen, Mapping):
+        need = "a dictionary {class: weight}"
+        raise ArgumentError("class_weight", got=shown(chosen), need=need, origin=caller_origin())
     classes = plain(y)
     if classes.ndim > 1 and classes.shape[-1] > 1:
         classes = classes.argmax(-1)
     classes = classes.reshape(len(classes), -1)[:, 0].astype(np.int64)
-    return np.array([chosen.get(int(number), 1.0) for number in classes], np.float32)
+    weights = real([chosen.get(int(number), 1.0) for number in classes])
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float32)
 
 
 def joined(results: list[Any]) -> Any:
