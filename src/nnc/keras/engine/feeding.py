@@ -146,7 +146,7 @@ def source_of(x: Any, y: Any, weights: Any, batch_size: int | None, shuffle: boo
     return Batches(x)
 
 
-def class_weights(y: Any, chosen: Mapping[int, float]) -> NDArray[np.float32]:
+def class_weights(y: Any, chosen: Any) -> NDArray[np.float32]:
     """The weight of each example by its class."""
     if not isinstance(chosen, Mapping):
         need = "a dictionary {class: weight}"
