@@ -14,7 +14,7 @@ from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.compilations import Compilations, compilations
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target, tiles_absence
-from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, host_processor, keep_profile, kept_profile
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile
 from nnc.classes import dataclass
 from nnc.cli.device_rates import DeviceReport, device_reports
 from nnc.cli.options import AsJson
@@ -24,6 +24,7 @@ from nnc.core.precautions.disk_cache import DiskCache, can_write
 from nnc.core.precautions.machine_memory import group_limit, machine_memory
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.running.llvm_library import absence, facts
+from nnc.core.running.processor import processor_name
 from nnc.core.settings import SETTINGS, usable_processors
 from nnc.symbolic.sharing.program_disk import KeptOnDisk, kept_on_disk
 
@@ -89,7 +90,7 @@ def examine(*, measured: bool = False) -> Findings:
     """Look at the machine and the environment; the profile is the kept one, or `measured` now."""
     cache = SETTINGS.cache_folder
     return Findings(
-        cpu=host_processor(),
+        cpu=processor_name(),
         features=_features(),
         tiles=_tiles(),
         cores=len(usable_processors()),

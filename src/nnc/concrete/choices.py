@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from nnc.core.precautions.reading import read_file
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.dispatch import DISPATCHER, Tensors
+from nnc.core.running.processor import processor_name
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.tensor import Tensor
@@ -128,7 +128,7 @@ def cache_in(folder: Path | None) -> TuneCache:
 def cache_key(command: AnyCommand, inputs: Tensors, outputs: Tensors, claims: Sequence[str]) -> str:
     """All that the winner depends on but versions, as text."""
     layouts = " ".join(map(_layout, (*inputs, *outputs)))
-    machine = f"{processor()} x{SETTINGS.worker_count()}"
+    machine = f"{processor_name()} x{SETTINGS.worker_count()}"
     return " | ".join((machine, " ".join(claims), f"{command.op.name} {command.attrs!r}", layouts))
 
 
@@ -151,14 +151,3 @@ def _version(package: str) -> str:
         return str(metadata.version(package))
     except metadata.PackageNotFoundError:
         return "none"
-
-
-@cache
-def processor() -> str:
-    """The processor's name, as exact as the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -11,7 +11,7 @@ import numpy as np
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.peak import peak
-from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, host_processor, huge_pages
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, caches, huge_pages
 from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
@@ -20,6 +20,7 @@ from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
+from nnc.core.running.processor import processor_name
 from nnc.core.settings import SETTINGS
 
 # What no cache of a core holds, and what is there for all measurements.
@@ -43,7 +44,7 @@ def measure(engine: Engine, *, whole: bool = False) -> MachineProfile:
     watch = Stopwatch(engine, MEMORY_BYTES + (4 << 20))
     begun, ran = perf_counter(), thread_time()
     profile = MachineProfile(
-        processor=host_processor(),
+        processor=processor_name(),
         clock=watch.clock(),
         multiply_adds=peak(engine) / 1e9,
         peaks=tuple(_peaks(engine)) if whole else (),

@@ -26,6 +26,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
+from nnc.core.running.processor import told_of_processor
 from nnc.core.settings import SETTINGS
 from nnc.errors import BackendError
 
@@ -38,9 +39,7 @@ __all__ = ["LlvmFacts", "absence", "content_of", "facts", "llvm", "undisturbed",
 LIBRARY_BYTES = 200_000_000
 # What a piece of kernels takes while it is compiled, and more: LLVM ends the process where it gets no memory.
 COMPILING_BYTES = 64_000_000
-# What the system says of a processor, by which LLVM's word on it is known again, and so much of it has the first one's.
-PROCESSORS = Path("/proc/cpuinfo")
-TOLD_BYTES = 8192
+# What the system says of a processor, by which LLVM's word on it is known again.
 TELLING = (
     "vendor_id", "cpu family", "model", "model name", "stepping", "flags", "features", "cpu implementer",
     "cpu architecture", "cpu variant", "cpu part", "cpu revision", "isa",
@@ -149,17 +148,12 @@ def _key() -> str:
     home = find_spec("llvmlite")
     if home is None or home.origin is None or not sys.platform.startswith("linux"):
         return ""
-    library, told = Path(home.origin).parent / "binding" / "libllvmlite.so", list[str]()
+    library = Path(home.origin).parent / "binding" / "libllvmlite.so"
+    told = [f"{name}={value}" for name, value in told_of_processor().items() if name in TELLING]
     try:
         status = library.stat()
-        with open(PROCESSORS, "rb") as file:
-            first = file.read(TOLD_BYTES).decode(errors="replace").partition("\n\n")[0]
     except OSError:
         return ""
-    for line in first.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip().lower() in TELLING:
-            told.append(f"{name.strip()}={value.strip()}")
     system = os.uname()
     parts = (
         str(library),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from nnc.classes import dataclass
 from nnc.codegen.ir.target import USUAL_CLOCK, USUAL_MEETING, Machine, TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.running.llvm_library import facts, version
+from nnc.core.running.processor import processor_name
 from nnc.core.settings import usable_processors
 
 PROCESSORS = Path("/sys/devices/system/cpu")
@@ -240,13 +240,4 @@ def _cache(folder: Path | None) -> DiskCache:
 
 def _key(target: TargetDescription) -> str:
     """The host's processor, and the level that code is made for."""
-    return hashlib.sha256("\0".join((host_processor(), target.key, version())).encode()).hexdigest()
-
-
-def host_processor() -> str:
-    """What the system calls the processor."""
-    for line in _told(Path("/proc/cpuinfo")).splitlines():
-        name, _, value = line.partition(":")
-        if name.strip().lower() == "model name":
-            return value.strip()
-    return platform.processor() or platform.machine()
+    return hashlib.sha256("\0".join((processor_name(), target.key, version())).encode()).hexdigest()
