@@ -70,6 +70,8 @@ def main() -> int:
     options = parser.parse_args()
     if not 0 < options.share <= 1:
         parser.error(f"--share: got {options.share}; need more than 0, at most 1")
+    if options.model and not options.model.exists():
+        parser.error(f"--model: got {options.model}; need a file that there is")
     first = int(time.time() // 86_400) % DAYS * SEEDS_OF_A_DAY
     parts = parts_of(options, first)
     if unknown := sorted(set(options.only or ()) - set(parts)):
