@@ -171,6 +171,18 @@ def test_the_statement_is_what_pages_take(place: Path, plain: LanguageModel) -> 
         assert stated < rows * alone
 
 
+@pytest.mark.parametrize(("context", "rows", "paged"), [(1024, 4, True), (1000, 3, True), (1000, 4, False)])
+def test_rows_without_a_prefix_take_what_columns_would(place: Path, context: int, rows: int, paged: bool) -> None:
+    model = language.load(place, context=context)
+    stated = model.memory(context, rows)
+    shared = SharedSteps(model.tokens, rows, context)
+    assert (shared.rows[0].pages is not None) is paged
+    held = shared.rows[0].tensors.values()
+    taken = sum(tensor.spec.nbytes for tensor in held) * (1 if paged else 4)
+    # Behind all pages there is one column.
+    assert taken <= stated.cache + sum(tensor.spec.nbytes // tensor.shape[1] for tensor in held) * paged
+
+
 def test_what_cannot_have_pages_says_so(place: Path) -> None:
     windowed = language.load(place, context=CONTEXT, window=16)
     with pytest.raises(UsageError, match="prefix: got a window of 16"):
@@ -178,3 +190,5 @@ def test_what_cannot_have_pages_says_so(place: Path) -> None:
     assert SharedSteps(windowed.tokens, 2, CONTEXT).rows[0].pages is None
     with pytest.raises(UsageError, match="need a context of at least 512"):
         SharedSteps(windowed.tokens, 2, 300, 256)
+    with pytest.raises(UsageError, match=r"a prefix of 1,025 tokens in a context of 1,024; need at most the context"):
+        language.memory(place, context=CONTEXT, batch=2, prefix=CONTEXT + 1)

@@ -5,7 +5,8 @@ one after the other, more together, which reads the weights once. Weights in blo
 same bits either way, so a text is the one that it would be alone.
 
 Where a text has room for two pages of columns or more, rows have pages instead of columns of their own: what texts
-begin with alike lies there once. Layers of a window keep columns, and so do devices.
+begin with alike lies there once. Layers of a window keep columns, and so do devices, and contexts of no whole pages
+where pages would take more.
 """
 
 from __future__ import annotations

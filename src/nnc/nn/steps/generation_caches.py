@@ -32,15 +32,19 @@ def pages_for(columns: int) -> int:
 def pages_of_rows(rows: int, room: int, prefix: int) -> int:
     """Pages of `rows` texts of `room` tokens each that have the whole pages of their first `prefix` tokens in common.
 
-    Rounded up to four binary digits, so that few programs serve all lengths.
+    Rounded up to four binary digits, so that few programs serve all lengths, but no more than they have apart.
+    UsageError for a prefix that no text has room for.
 
-    >>> pages_of_rows(8, 4096, 1024), pages_of_rows(8, 4096, 0)
-    (104, 128)
+    >>> pages_of_rows(8, 4096, 1024), pages_of_rows(8, 4096, 0), pages_of_rows(4, 4864, 0)
+    (104, 128, 76)
     """
-    common = min(prefix, room) // PAGE
-    pages = common + rows * (pages_for(room) - common)
+    if prefix > room:
+        got = f"a prefix of {prefix:,} tokens in a context of {room:,}"
+        raise UsageError("prefix", got=got, need="at most the context", fix="a larger context")
+    common, each = prefix // PAGE, pages_for(room)
+    pages = common + rows * (each - common)
     unit = 1 << max(pages.bit_length() - 4, 0)
-    return -(-pages // unit) * unit
+    return min(-(-pages // unit) * unit, rows * each)
 
 
 def alike(*rows: Sequence[int]) -> int:

@@ -11,13 +11,14 @@ from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.values.dtype import BF16, F32
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, ShapeError, UsageError
-from nnc.nn.steps.generation_caches import GenerationCaches, Pages, pages_of_rows
+from nnc.nn.steps.generation_caches import GenerationCaches, Pages
 from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.open_sizes import OpenSizes
 from nnc.nn.steps.padding import EXACT
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import StepDraft
+from nnc.ops.sequence.cached_attention import PAGE
 from nnc.symbolic import Arena, Compiled
 from nnc.symbolic.kept.kept_graphs import KeptGraph
 from nnc.symbolic.sharing.openings import Templates
@@ -101,10 +102,12 @@ class ModelPrograms:
         """Caches for the rows and tokens of this key: those that were given back last, where they fit, or new ones."""
         size = (key.batch, key.capacity, key.cache)
         if key.pages:
-            most = pages_of_rows(key.batch, key.capacity, 0)
+            # Beyond that they would take more than the statement without pages says.
+            most = key.batch * key.capacity // PAGE
             if not 0 < key.pages <= most:
                 need = f"0 to {most:,}, all that {key.batch:,} rows of {key.capacity:,} tokens have"
-                raise UsageError("generation_caches", got=f"{key.pages:,} pages", need=need)
+                fix = f"a context of whole pages, a multiple of {PAGE}"
+                raise UsageError("generation_caches", got=f"{key.pages:,} pages", need=need, fix=fix)
             return GenerationCaches(*size, pages=Pages.of(key.pages, key.batch))
         try:
             spare = self._spare.pop()
