@@ -47,6 +47,8 @@ def checked_folder(folder: Folder) -> Path:
     need = "a folder in which files may be made"
     if not isinstance(folder, str | os.PathLike) or not str(folder):
         raise UsageError("offload_folder", got=shown(folder), need=need)
+    if not hasattr(os, "pwrite"):
+        raise UsageError("offload_folder", got=f"a folder on {os.name}", need="a system that has pwrite")
     try:
         path = Path(folder).resolve()
         with tempfile.TemporaryFile(dir=path):

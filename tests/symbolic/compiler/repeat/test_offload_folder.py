@@ -109,6 +109,12 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, folder: object) -> None:
         program(named, 1)  # type: ignore[arg-type]
 
 
+def test_a_system_without_pwrite_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pwrite")
+    with pytest.raises(UsageError, match=r"a system that has pwrite"):
+        nn.Model(nn.Dense(2), (4,), offload_folder=tmp_path)
+
+
 def test_a_full_disk_is_an_error_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = offloading(tmp_path)
 
