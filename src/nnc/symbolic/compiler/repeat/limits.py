@@ -13,6 +13,7 @@ from nnc.classes import dataclass
 from nnc.core.values.device import device_of
 from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement, checked_limit, in_memory
 from nnc.symbolic.compiler.repeat.budget import Compilation
+from nnc.symbolic.records import TensorKey
 
 ALL = ""
 
@@ -51,8 +52,8 @@ def counted(compilation: Compilation, kind: str) -> Compilation:
         return compilation
     tensors, execs, uses = compilation.graph.tensors, compilation.graph.execs, compilation.uses
 
-    def of_kind(key: object) -> bool:
-        memory = str(tensors[key].spec.device)  # type: ignore[index]  # a key of this graph
+    def of_kind(key: TensorKey) -> bool:
+        memory = str(tensors[key].spec.device)
         return memory == kind or (kind == ALL and memory not in files)
 
     nbytes = {root: size if of_kind(root) else 0 for root, size in uses.nbytes.items()}
