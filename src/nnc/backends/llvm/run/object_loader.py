@@ -90,7 +90,7 @@ def parts_of(content: bytes, machine: int) -> ObjectParts:
     """The parts of an object for this machine. UnsupportedObjectError where it is not whole, or of another kind."""
     try:
         return _parts(content, machine)
-    except (struct.error, IndexError, UnicodeDecodeError, ValueError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise UnsupportedObjectError(str(error)) from None
 
 

@@ -74,6 +74,10 @@ class _Carried:
     ends: dict[int, dict[int, TensorKey]] = field(default_factory=dict)
     begins: dict[int, TensorKey] = field(default_factory=dict)
 
+    def behind(self, number: int) -> int:
+        """The segment that is computed behind one."""
+        return number + 1 if self.ascending else number - 1
+
 
 class _Cutter:
     """Copies a graph exec by exec; `pieces` are the segments of each root that is cut, by number.
@@ -358,7 +362,7 @@ class _Cutter:
             for _, place in cell.carried if number in states.begins else ():
                 inputs[place] = self._begin(key, place, number)
             made = self._write(key, record.command, inputs, number, ascending=states.ascending)
-            behind = number + 1 if states.ascending else number - 1
+            behind = states.behind(number)
             for output, place in cell.carried if behind in states.begins else ():
                 index = stop - start - 1 if states.ascending else 0
                 end = self._flat(self._step_of(made[output], index))
@@ -372,7 +376,7 @@ class _Cutter:
             rank = self._rank(number, 2, ascending=states.ascending, forward=True)
             parts = [ends[offset] for offset in sorted(ends)]
             joined = self._apply(join, parts, rank)
-            behind = number + 1 if states.ascending else number - 1
+            behind = states.behind(number)
             rank = self._rank(behind, 0, ascending=states.ascending, forward=True)
             record = ExecSymbol(copy, (joined,), (states.begins[behind],), copy.op.name, caller_origin())
             self._append(record, rank)
