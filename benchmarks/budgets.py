@@ -3,8 +3,9 @@
     python benchmarks/budgets.py [--only NAME ...] [--limit BYTES ...] [--batch N] [--optimizer NAME] [--run]
 
 Without options: the limits of CASES, planned at their batch sizes and not run. `unlimited` is the arena without limit,
-`arena` with it, `work_ratio` floating-point operations with what runs again over those without (`nnc.ops.work`), and
-`seconds` the time to plan. An infeasible limit gives `smallest`, the least one that can be met.
+`any_order_bound` what no order of the execs is below, `arena` that within the limit, `work_ratio` floating-point
+operations with what runs again over those without (`nnc.ops.work`), and `seconds` the time to plan. An infeasible limit
+gives `smallest`, the least one that can be met.
 
 With `--run` each line is also run, in two processes of its own, with the limit and without: `time_ratio` of the fastest
 of five steps behind a first one, `same_bits` of loss and parameters behind them, and `real`, how much the high-water
@@ -41,7 +42,8 @@ def planned(name: str, batch: int, limit: int, optimizer: str, backend: str) -> 
     """The statement of one step below the limit, before anything is allocated."""
     model = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend)
     row: dict[str, object] = {"network": name, "batch": batch, "optimizer": optimizer, "limit": limit}
-    row["unlimited"] = model.memory(batch).step.arena
+    free = model.memory(batch).step
+    row |= {"unlimited": free.arena, "any_order_bound": free.any_order_bound}
     begin = perf_counter()
     try:
         memory = network(name, optimizer=OPTIMIZERS[optimizer], backend=backend, memory_limit=limit).memory(batch)
