@@ -28,18 +28,13 @@ class HoldsFunctions:
 
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
         reduced = super().__reduce_ex__(protocol)
-        check_held(self.pickled_as or type(self).__name__, reduced)
+        # The first is what makes the object.
+        if name := unnamed(() if isinstance(reduced, str) else reduced[1:]):
+            kind = self.pickled_as or type(self).__name__
+            got = f"pickle of {kind} with {name}, which no module has under this name"
+            fix = "def it there, or cloudpickle, which keeps functions by value"
+            raise UsageError("pickle", got=got, need=NEED, fix=fix, origin=caller_origin())
         return reduced
-
-
-def check_held(kind: str, reduced: str | tuple[Any, ...]) -> None:
-    """UsageError where what `__reduce_ex__` gave of an object holds a function that pickle would not find again."""
-    # The first is what makes the object.
-    name = unnamed(() if isinstance(reduced, str) else reduced[1:])
-    if name:
-        got = f"pickle of {kind} with {name}, which no module has under this name"
-        fix = "def it there, or cloudpickle, which keeps functions by value"
-        raise UsageError("pickle", got=got, need=NEED, fix=fix, origin=caller_origin())
 
 
 def unnamed(values: Iterable[object]) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import explained_as, shown
-from nnc.core.precautions.named_functions import HoldsFunctions, check_held
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
@@ -120,7 +120,7 @@ class UnfitKeys(NamedTuple):
 
 
 @explained_as("Layer")
-class LayerState:
+class LayerState(HoldsFunctions):
     """What every layer and module can be asked for of the tensors it has, beside what it computes."""
 
     __slots__ = ("_own",)
@@ -380,7 +380,6 @@ class LayerState:
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
         reduced = super().__reduce_ex__(protocol)
-        check_held(type(self).__name__, reduced)
         own: OwnTensors | None = getattr(self, "_own", None)
         if isinstance(reduced, str):
             return reduced
