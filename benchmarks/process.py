@@ -21,7 +21,7 @@ POPULATE_READ = 22
 PAUSE = 2
 
 
-def last_row(command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Any:  # noqa: ANN401  whatever it prints
+def last_row(command: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Any:  # noqa: ANN401  # whatever it prints
     """What a command prints last, as JSON; what it complains of goes where our own complaints go."""
     ran = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder)
     return json.loads(ran.stdout.splitlines()[-1])

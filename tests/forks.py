@@ -195,8 +195,9 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
         for place, errors, line in ((1, "strict", os.isatty(1)), (2, "backslashreplace", True))
     )
     if settings := sys.modules.get("nnc.core.settings"):
+        fresh = settings.from_environment()
         for name in settings.Settings.__slots__:
-            setattr(settings.SETTINGS, name, getattr(settings.from_environment(), name))
+            setattr(settings.SETTINGS, name, getattr(fresh, name))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ for kind in sys.argv[1:]:
         elif kind == "other operation":
             group.all_gather(np.ones(4))
         elif kind == "late":
+            # The launcher ends it, once the first rank has given up.
             time.sleep(60)
     except DisagreementError as error:
         # Both are told; lines of several ranks may get into each other.
