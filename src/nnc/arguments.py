@@ -154,6 +154,7 @@ def check_made(kind: type, args: tuple[object, ...], kwargs: Mapping[str, object
     What a constructor takes by any name is what that of the next class takes.
     """
     given: tuple[object, ...] = (None, *args)
+    known: dict[str, Rule] = {}
     for base in kind.__mro__:
         initialize: Any = vars(base).get("__init__")
         if initialize is None:
@@ -166,7 +167,8 @@ def check_made(kind: type, args: tuple[object, ...], kwargs: Mapping[str, object
         broken = rules.broken(given, kwargs)
         if broken is not None:
             raise _fault(kind.__qualname__, *broken)
-        fault = unknown_argument(kind.__qualname__, kwargs, rules.named) if rules.others is None else None
+        known |= rules.named
+        fault = unknown_argument(kind.__qualname__, kwargs, known) if rules.others is None else None
         if fault is not None:
             fault.origin = _origin()
             raise fault
