@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nnc import keras
-from nnc.errors import ArgumentError, FormatError, NncError
+from nnc.errors import ArgumentError, FormatError, NncError, ShapeError
 
 WRONG = np.ones(2)
 
@@ -26,6 +26,7 @@ WRONG = np.ones(2)
         (keras.layers.Dense, {"units": 2.5}, "Dense: got units="),
         (keras.losses.MeanSquaredError, {"name": WRONG}, "MeanSquaredError: got name="),
         (keras.optimizers.Adam, {"lr": 0.1}, "Fix: learning_rate="),
+        (keras.optimizers.Nadam, {"beta1": 0.5}, "Fix: beta_1="),
         (keras.metrics.Mean, {"nam": "x"}, "Mean: got nam="),
         (keras.regularizers.L2, {"l2": WRONG}, "L2: got l2="),
     ],
@@ -106,6 +107,11 @@ def test_figures_beyond_64_bits_are_no_warning(kind: str) -> None:
         for _ in range(2):
             metric.update_state([[0.0], [1.0]], [[1e308], [1e308]], sample_weight=[1e308, 1e308])
         assert not math.isfinite(metric.result()) or 0.0 <= metric.result() <= 1.0
+
+
+def test_a_class_that_outputs_do_not_have_is_told_of() -> None:
+    with pytest.raises(ShapeError, match=r"class_id=2 of outputs \[1, 2\]"):
+        keras.metrics.Precision(class_id=2).update_state([[1, 0]], [[1, 0]])
 
 
 @pytest.mark.parametrize("weights", [np.ones(2), [1.0, 2.0], {0: "text"}, {0: 2j}, {0: None}])

@@ -268,6 +268,9 @@ class _Confusion(Metric):
         t, y = _matched(y_true, y_pred)
         w = np.ones_like(t) if sample_weight is None else beside(real(sample_weight), t)
         if self.class_id is not None:
+            if not t.ndim or self.class_id >= t.shape[-1]:
+                got = f"class_id={self.class_id} of outputs {list(t.shape)}"
+                raise ShapeError(self.name, got=got, need="a class of the last axis", origin=caller_origin())
             t, y, w = t[..., self.class_id], y[..., self.class_id], w[..., self.class_id]
         yes, true = y > self.threshold, t > 0.5
         self.counts.assign_add([(w * which).sum() for which in (yes & true, yes & ~true, ~yes & true, ~yes & ~true)])
