@@ -197,6 +197,13 @@ def test_what_has_no_meaning_is_refused() -> None:
     with pytest.raises(ArgumentError, match="need a function"):
         autograd.custom_vjp(3)  # type: ignore[arg-type]  # what is tested
 
+    f = autograd.custom_vjp(lambda x: x * 2)
+    with pytest.raises(ArgumentError, match="something to call"):
+        f.defvjp(f.fun, 1)  # type: ignore[arg-type]  # as above
+    f.defvjp(f.fun, lambda kept, slope: (slope,))
+    with pytest.raises(ArgumentError, match="what is kept"):
+        nnc.grad(f)(1.0)
+
     for slopes in ((1.0, 1.0), (), nnc.ones(1)):
         f = autograd.custom_vjp(lambda x: x * 2)
         f.defvjp(lambda x: (x * 2, None), lambda kept, slope, slopes=slopes: slopes)

@@ -273,6 +273,7 @@ class custom_vjp(HoldsFunctions):  # noqa: N801  # JAX's name, of a decorator
     def __reduce_ex__(self, protocol: SupportsIndex, /) -> str | tuple[Any, ...]:
         return str(getattr(self, "__qualname__", "")) if is_named(self) else super().__reduce_ex__(protocol)
 
+    @checked
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the two functions of the gradient."""
         self._rules = fwd, bwd
@@ -291,9 +292,13 @@ class custom_vjp(HoldsFunctions):  # noqa: N801  # JAX's name, of a decorator
         def forward(context: GradientContext, given: Sequence[Any]) -> Tree:
             token = _FORWARD.set((*_FORWARD.get(), self))
             try:
-                value, context.saved_tensors = fwd(*given)
+                made = fwd(*given)
             finally:
                 _FORWARD.reset(token)
+            if not isinstance(made, tuple | list) or len(made) != 2:
+                need = "(value, what is kept) of the forward function"
+                raise ArgumentError("custom_vjp", got=shown(made), need=need, origin=caller_origin())
+            value, context.saved_tensors = made
             context.structure = flatten(value)[1]  # type: ignore[attr-defined]  # an attribute of this use
             return value
 
