@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import nnc
 from nnc import nn
-from nnc.errors import FormatError, UsageError
+from nnc.errors import ArgumentError, FormatError, UsageError
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
@@ -132,6 +132,12 @@ def test_an_update_that_does_not_fit_sets_nothing(values: dict[str, NDArray[np.f
     with pytest.raises(FormatError, match=odd):
         layer.update({"bias": np.full(2, 7.0), **values})
     assert layer.bias.tolist() == before
+
+
+@pytest.mark.parametrize("values", ["text", None, np.ones(2)])
+def test_an_update_with_what_has_no_names_is_told_of(values: object) -> None:
+    with pytest.raises(ArgumentError, match="arrays by path"):
+        nn.Linear(2, 2).update(values)
 
 
 def test_parameters_are_a_dictionary_by_path_where_values_are_nested(tmp_path: Path) -> None:

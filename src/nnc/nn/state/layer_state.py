@@ -27,7 +27,7 @@ from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
 from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
-from nnc.dynamic.tree import Tree, TreeNode, flatten
+from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError
 from nnc.nn.state.scope import Scope
@@ -218,6 +218,8 @@ class LayerState(HoldsFunctions):
         [[0.0, 0.0], [0.0, 0.0]]
         """
         leaves, structure = flatten(parameters)
+        if structure is LEAF:
+            raise ArgumentError("update", got=f"parameters={shown(parameters)}", need="arrays by path")
         self._take_tensors(dict(zip(structure.paths(), leaves, strict=True)), ("of another shape", "unexpected"))
         return self
 
