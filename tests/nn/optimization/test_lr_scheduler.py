@@ -10,7 +10,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn import optim
 from nnc.nn.optim import StepOptimizer, lr_scheduler
 from nnc.nn.optimization.lr_scheduler import LRScheduler
@@ -146,3 +146,21 @@ def test_what_is_better_is_a_share_or_a_number() -> None:
         schedule.step(0.5)
         schedule.step(0.42)
         assert schedule.num_bad_epochs == bad
+
+
+def test_what_is_no_number_is_told_of() -> None:
+    """Each was an error of Python's own."""
+    optimizer = held()
+    plateau = lr_scheduler.ReduceLROnPlateau(optimizer)
+    for call in (
+        lambda: setattr(optimizer, "lr", "text"),
+        lambda: lr_scheduler.LambdaLR(optimizer, lambda step: None),  # type: ignore[arg-type, return-value]  # what is tested
+        lambda: plateau.step("text"),  # type: ignore[arg-type]  # as above
+    ):
+        with pytest.raises(ArgumentError, match="need a number"):
+            call()
+    for state in ({}, {"last_epoch": "text"}, {"best": 1.0}, None):
+        for schedule in (lr_scheduler.StepLR(optimizer, 2), plateau):
+            with pytest.raises(FormatError, match=r"as state_dict\(\) gives them"):
+                schedule.load_state_dict(state)  # type: ignore[arg-type]  # as above
+    assert optimizer.lr == 1.0

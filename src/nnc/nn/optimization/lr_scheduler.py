@@ -19,11 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
-from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked
+from nnc.arguments import Count, Finite, Positive, Probability, Rate, Size, checked, shown
 from nnc.core.precautions.named_functions import HoldsFunctions
-from nnc.errors import ArgumentError
+from nnc.core.precautions.origin import caller_origin
+from nnc.errors import ArgumentError, FormatError
 from nnc.nn.optimization.schedules import CosineRestarts, Milestones, OneCycle, StepDecay
-from nnc.nn.optimization.step_optimizer import StepOptimizer
+from nnc.nn.optimization.step_optimizer import StepOptimizer, float_of
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
@@ -39,6 +40,15 @@ _FIRST_RATES: WeakKeyDictionary[StepOptimizer, float] = WeakKeyDictionary()
 
 def _first_rate(optimizer: StepOptimizer) -> float:
     return _FIRST_RATES.setdefault(optimizer, optimizer.lr)
+
+
+def _numbers(state: Mapping[str, Any], *names: str) -> list[float]:
+    """Parts of what `state_dict()` gave, which may be arrays; FormatError where one is missing or no number."""
+    try:
+        return [float(state[name]) for name in names]
+    except (KeyError, TypeError, ValueError):
+        got, need = shown(state), f"numbers {', '.join(names)}, as state_dict() gives them"
+        raise FormatError("load_state_dict", got=got, need=need, origin=caller_origin()) from None
 
 
 class LRScheduler(HoldsFunctions):
@@ -62,9 +72,10 @@ class LRScheduler(HoldsFunctions):
         """How many steps there were."""
         return {"last_epoch": self.last_epoch}
 
-    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on behind so many steps."""
-        self.last_epoch = int(state_dict["last_epoch"])
+        (count,) = _numbers(state_dict, "last_epoch")
+        self.last_epoch = int(count)
         self.optimizer.lr = self.rate(self.last_epoch)
 
 
@@ -144,7 +155,7 @@ def LambdaLR(optimizer: StepOptimizer, lr_lambda: Callable[[int], float]) -> LRS
 
 
 def _of_function(base: float, function: Callable[[int], float], step: int) -> float:
-    return base * float(function(step))
+    return base * float_of("LambdaLR", function(step))
 
 
 @checked
@@ -215,9 +226,10 @@ class ReduceLROnPlateau:
 
     def step(self, metrics: Finite) -> None:
         """Look at the figure of this epoch; better is by `threshold` at least, a share of the best one or a number."""
-        value, best = self._sign * float(metrics), self._sign * self.best
+        figure = float_of("ReduceLROnPlateau", metrics)
+        value, best = self._sign * figure, self._sign * self.best
         if best == float("inf") or value < best - self.threshold * (abs(best) if self.threshold_mode == "rel" else 1.0):
-            self.best, self.num_bad_epochs = float(metrics), 0
+            self.best, self.num_bad_epochs = figure, 0
         else:
             self.num_bad_epochs += 1
         if self.cooldown_counter:
@@ -233,11 +245,9 @@ class ReduceLROnPlateau:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from there; numbers may be arrays, as files hold them."""
-        self.best = float(state_dict["best"])
-        self.num_bad_epochs, self.cooldown_counter = (
-            int(state_dict[name]) for name in ("num_bad_epochs", "cooldown_counter")
-        )
-        self.optimizer.lr = float(state_dict["lr"])
+        best, bad, cooldown, rate = _numbers(state_dict, "best", "num_bad_epochs", "cooldown_counter", "lr")
+        self.optimizer.lr = rate
+        self.best, self.num_bad_epochs, self.cooldown_counter = best, int(bad), int(cooldown)
 
     def get_last_lr(self) -> list[float]:
         """The rate that was set last."""

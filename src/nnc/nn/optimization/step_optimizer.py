@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F64
 from nnc.core.values.tensor import as_array
@@ -29,6 +30,14 @@ ParameterSource: TypeAlias = Parameters | Iterable[Variable | Mapping[str, objec
 
 # Options of a group, and the fields of an optimizer that they set.
 GROUP_OPTIONS = {"momentum": "momentum", "nesterov": "nesterov", "weight_decay": "decay", "eps": "epsilon"}
+
+
+def float_of(subject: str, value: Any) -> float:  # noqa: ANN401  # numbers of all kinds
+    """What a number, or an array of one, is; ArgumentError for anything else."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(subject, got=shown(value), need="a number", origin=caller_origin()) from None
 
 
 class StepOptimizer:
@@ -112,7 +121,7 @@ class StepOptimizer:
         if isinstance(self._layer, _Groups):
             fix = 'for group in optimizer.param_groups: group["lr"] = …'
             raise UsageError("lr", got="an optimizer with several groups", need="a rate for each", fix=fix)
-        self.rule = self.rule.at_rate(float(rate))
+        self.rule = self.rule.at_rate(float_of("lr", rate))
 
     @property
     def learning_rate(self) -> Variable:
