@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from nnc.core.precautions.forking import fork_safe_lock
 from nnc.core.running.devices import DeviceFacts
-from nnc.core.running.file_device import folder_count, folder_of
+from nnc.core.running.file_device import checked_folder, folder_count, folder_of
 from nnc.core.values.device import FILE, Device
 from nnc.core.values.storage import DeviceStorage, Storage
 from nnc.errors import DeviceError, OutOfMemoryError
@@ -115,13 +115,14 @@ class FileDriver:
         return DeviceFacts(str(folder), free.f_bavail * free.f_frsize, 1, 1, 0)
 
     def allocate(self, device: Device, nbytes: int, label: str = "") -> Storage:
-        """A file of so many bytes. OutOfMemoryError where the disk has not so many."""
+        """A file of so many bytes. OutOfMemoryError where the disk has no room, UsageError where the folder is gone."""
         with self._lock:
             begin, self._end = self._end, self._end + -(-max(nbytes, 1) // PAGE) * PAGE
         folder = folder_of(device)
         try:
             memory = FileMemory(folder, begin, nbytes)
         except OSError as error:
+            checked_folder(folder)
             got, fix = f"{nbytes} bytes in {folder}: {error.strerror or error}", "free some, or name another folder"
             raise OutOfMemoryError("offload_folder", got=got, need="room on its disk", fix=fix) from error
         with self._lock:

@@ -115,6 +115,17 @@ def test_a_system_without_pwrite_is_told_of(tmp_path: Path, monkeypatch: pytest.
         nn.Model(nn.Dense(2), (4,), offload_folder=tmp_path)
 
 
+def test_a_folder_that_went_is_told_of_and_may_come_back(tmp_path: Path) -> None:
+    folder = tmp_path / "values"
+    folder.mkdir()
+    made = offloading(folder)
+    folder.rmdir()
+    with pytest.raises(UsageError, match=r"No such file or directory"):
+        ran(made)
+    folder.mkdir()
+    assert ran(made) == ran(program(None, None))
+
+
 def test_a_full_disk_is_an_error_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = offloading(tmp_path)
 
