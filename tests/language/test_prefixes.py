@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -13,10 +14,12 @@ pytest.importorskip("tokenizers", reason="the extra language is not installed")
 pytest.importorskip("jinja2", reason="the extra language is not installed")
 
 from nnc import language
-from nnc.errors import UsageError
+from nnc.errors import DataError, UsageError
 from nnc.language import LanguageModel
 from nnc.language.kept_tokens import KeptTokens
 from nnc.language.serving.kept_rows import KeptRows
+from nnc.language.serving.requests import GenerationRequest
+from nnc.language.serving.worker import AnsweringWorker, Finish
 from nnc.language.shared_steps import SharedSteps
 from nnc.nn.generation import generate
 from nnc.nn.steps.generation_caches import Pages
@@ -159,6 +162,24 @@ def test_pages_of_old_texts_go_when_a_text_needs_them_and_who_finds_none_waits(p
     held.give_back(row, whole=True)
     thread.join(30)
     assert len(taken) == 1
+
+
+def test_a_prompt_that_no_row_has_room_for_is_refused_and_others_are_answered(plain: LanguageModel) -> None:
+    worker = AnsweringWorker(plain, 8, 2)
+    worker.start()
+
+    async def answer(text: str) -> list[object]:
+        return [part async for _, part in worker.parts([GenerationRequest(text, length=2)])]
+
+    # More tokens than all pages have.
+    long = "a b c d " * 400
+    assert len(plain.tokens_of(long)) > 2 * CONTEXT
+    try:
+        with pytest.raises(DataError, match="need at most 1024, the context"):
+            asyncio.run(asyncio.wait_for(answer(long), 60))
+        assert isinstance(asyncio.run(asyncio.wait_for(answer("hello"), 60))[-1], Finish)
+    finally:
+        worker.stop()
 
 
 def test_the_statement_is_what_pages_take(place: Path, plain: LanguageModel) -> None:

@@ -121,7 +121,7 @@ class LanguageModel:
                 )
                 for text in prompt
             ]  # fmt: skip
-        rows = [self._fitting(self.tokenizer.encode(text), length, shorten) for text in prompt]
+        rows = [self.fitting(self.tokenizer.encode(text), length, shorten=shorten) for text in prompt]
         written = generate(
             self.tokens, rows, length, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed,
             stop=self._ends(),
@@ -166,7 +166,7 @@ class LanguageModel:
         kept: KeptTokens | None = None,
     ) -> TextStream:
         """The same behind `tokens_of` a prompt, of which each next one is picked by `choice`."""
-        row = self._fitting(tokens, length, shorten)
+        row = self.fitting(tokens, length, shorten=shorten)
         noted = None if logprobs is None else NotedChoice(choice, logprobs)
         kept = KeptTokens(self.tokens, self.context) if kept is None else kept
         tokens_of = kept.follow(row, length, noted or choice, self._ends(), self._drafts())
@@ -244,8 +244,8 @@ class LanguageModel:
     def _pieces(self, tokens: Iterable[int]) -> Iterator[str]:
         return texts_of(self.tokenizer.pieces(), tokens)
 
-    def _fitting(self, tokens: list[int], length: int, shorten: bool) -> list[int]:
-        """The prompt, within the context with what follows."""
+    def fitting(self, tokens: list[int], length: int, *, shorten: bool = False) -> list[int]:
+        """A prompt, within the context with what follows: the last of it if it may be shorter, or else DataError."""
         if not tokens:
             raise DataError("generate", got="an empty prompt", need="a text of at least one token")
         most = self.context - length

@@ -195,10 +195,13 @@ class AnsweringWorker:
     def _written(self, ticket: Ticket) -> Answer:
         asked = ticket.request
         tokens = self._model.tokens_of(asked.prompt if isinstance(asked.prompt, str) else list(asked.prompt))
-        row, kept = self._rows.take(tokens, min(len(tokens) + self._length(asked, tokens), self._model.context))
+        length = asked.length or max(min(USUAL_LENGTH, self._model.context - len(tokens)), 1)
+        # Before it is in line for room that no row has.
+        tokens = self._model.fitting(tokens, length)
+        row, kept = self._rows.take(tokens, len(tokens) + length)
         whole = False
         try:
-            stream, told = self._stream(asked, tokens, kept), 0
+            stream, told = self._stream(asked, tokens, length, kept), 0
             for text in stream:
                 self._count(pieces=1)
                 if ticket.given_up.is_set():
@@ -223,12 +226,7 @@ class AnsweringWorker:
             for name, value in more.items():
                 setattr(self.counts, name, getattr(self.counts, name) + value)
 
-    def _length(self, asked: GenerationRequest, tokens: list[int]) -> int:
-        """How many tokens an answer may have."""
-        return asked.length or max(min(USUAL_LENGTH, self._model.context - len(tokens)), 1)
-
-    def _stream(self, asked: GenerationRequest, tokens: list[int], kept: KeptTokens) -> TextStream:
-        length = self._length(asked, tokens)
+    def _stream(self, asked: GenerationRequest, tokens: list[int], length: int, kept: KeptTokens) -> TextStream:
         choice = TokenChoice(asked.temperature, asked.top_k, asked.top_p, asked.seed, asked.min_p)
         picker = self._model.constrained(choice, asked.form)
         return self._model.continued(tokens, length, picker, stop=asked.stop, logprobs=asked.likely, kept=kept)
