@@ -44,6 +44,14 @@ def test_an_open_dimension_is_named(file: Path, capsys: pytest.CaptureFixture[st
     assert "open dimension n of x" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [("--prefix", "256"), ("--cache", "int8"), ("--batch", "2"), ("--draft", "ngram")])
+def test_plan_refuses_what_only_language_models_have(
+    file: Path, option: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(file), "--size", "n=4", *option]) == 2
+    assert "need a language model for these" in capsys.readouterr().err
+
+
 def test_run_reads_and_writes_arrays(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.ones((2, 4), np.float32)
     np.save(tmp_path / "x.npy", x)

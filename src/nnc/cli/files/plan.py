@@ -11,7 +11,17 @@ import typer
 from nnc.cli.files.curve import curve_of, curves_of, print_curve, rows_of
 from nnc.cli.files.onnx_model import LoadedModel, extra, load
 from nnc.cli.files.size_ranges import combinations, is_range, text_of
-from nnc.cli.language.model_file import CacheKind, Caching, Context, DraftOf, Prefix, Sinks, Window, is_language_file
+from nnc.cli.language.model_file import (
+    ALL_OF_F32,
+    CacheKind,
+    Caching,
+    Context,
+    DraftOf,
+    Prefix,
+    Sinks,
+    Window,
+    is_language_file,
+)
 from nnc.cli.language.planning import plan_language
 from nnc.cli.options import AsJson, BackendName, DeviceName, bytes_of, placed
 from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, table, write_json
@@ -72,11 +82,15 @@ def plan(
     """
     if curve and (not train or limit is not None):
         raise UsageError("plan", got="--curve", need="--train beside it, and no --limit")
+    caching = Caching(cache, window, sinks, prefix)
     with placed(device):
         if is_language_file(model):
             if train or html is not None or size:
                 raise UsageError("plan", got="--train, --size or --html", need="an ONNX file for these")
-            return plan_language(model, context, batch, Caching(cache, window, sinks, prefix), draft, limit, json=json)
+            return plan_language(model, context, batch, caching, draft, limit, json=json)
+        if caching != ALL_OF_F32 or context or batch > 1 or draft is not None:
+            got = "--context, --batch, --cache, --window, --sinks, --prefix or --draft"
+            raise UsageError("plan", got=got, need="a language model for these", fix="--size NAME=N of an ONNX file")
         if any(map(is_range, size or ())):
             return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
         if curve:
