@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from nnc import nn, parallel
 from nnc.nn.zoo import resnet20
 from nnc.ops.composed.custom import KERNEL
-from nnc.parallel.compression import COMPRESSED_SUM, Compression, CompressionAttrs, piece_size
+from nnc.parallel.compression import COMPRESSED_SUM, Compression, CompressionAttrs
 from nnc.parallel.launching import command_of
+from nnc.parallel.tensor_shards import shard_size
 
 SIZES = (1 << 10, 1 << 20, 25_000_000, 100_000_000)
 STEPS, BATCH = 12, 64
@@ -63,7 +64,7 @@ def in_few_bits(values: NDArray[np.float32], kind: Compression) -> Callable[[], 
     """A sum of as many numbers with errors fed back."""
     ranks = parallel.world().size
     attrs = CompressionAttrs(parallel.everyone(), kind, 1)
-    arrays = [values, np.zeros((1, values.size), np.float32), np.zeros(piece_size(values.size, ranks), np.float32)]
+    arrays = [values, np.zeros((1, values.size), np.float32), np.zeros(shard_size(values.size, ranks), np.float32)]
     return partial(KERNEL[COMPRESSED_SUM], attrs, arrays, [np.empty_like(array) for array in arrays])
 
 

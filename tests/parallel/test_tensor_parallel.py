@@ -22,7 +22,8 @@ from nnc.onnx import OnnxLayer, read
 from nnc.ops import concatenate, multiply, reduce_max, reduce_sum, reshape, softmax, transpose
 from nnc.ops.movement.broadcast import broadcast_to
 from nnc.parallel import Mesh, joined
-from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE, block_of
+from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE
+from nnc.parallel.tensor_shards import block_of
 from nnc.symbolic import SymbolicGraph
 
 TOKENS = np.random.default_rng(0).integers(0, 11, (4, 3)).astype(np.int32)

@@ -25,10 +25,10 @@ from nnc.core.values.spec import TensorSpec
 from nnc.errors import IndexRangeError
 from nnc.graph import Op
 from nnc.ops.composed.custom import Arrays, custom_operator
-from nnc.ops.operand import apply
-from nnc.ops.rules import Applied, Gradients, Inplace, NotDifferentiable, Specs, single
-from nnc.parallel.collectives import REGISTRY, GroupAttrs
+from nnc.ops.rules import Inplace, NotDifferentiable, Specs
+from nnc.parallel.collectives import REGISTRY, GroupAttrs, rank_kernel, transposed_gradient
 from nnc.parallel.mesh import RankGroup, joined
+from nnc.parallel.tensor_shards import block_of, shard_size
 
 # `Any`: elements of any type.
 Array = NDArray[Any]
@@ -49,29 +49,15 @@ SplitRequest: TypeAlias = Literal["", "column", "row", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Along which axis a tensor is split among which ranks."""
+    """Along which axis a tensor is split among which ranks; behind the end of the last block are zeros."""
 
     group: RankGroup
     axis: int
 
     def block(self, spec: TensorSpec) -> TensorSpec:
         """A rank's block of such a tensor."""
-        length = block_size(spec.shape[self.axis], self.group.size)
+        length = shard_size(spec.shape[self.axis], self.group.size)
         return replace(spec, shape=(*spec.shape[: self.axis], length, *spec.shape[self.axis + 1 :]))
-
-
-def block_size(size: int, ranks: int) -> int:
-    """How much of an axis each rank has; behind the end of the last block are zeros."""
-    return -(-size // ranks)
-
-
-def block_of(array: Array, axis: int, rank: int, ranks: int) -> Array:
-    """The block of a rank, of its own memory."""
-    length = block_size(array.shape[axis], ranks)
-    block = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
-    part = np.moveaxis(array, axis, 0)[rank * length : (rank + 1) * length]
-    np.moveaxis(block, axis, 0)[: len(part)] = part
-    return block
 
 
 def joined_blocks(block: Array, axis: int, size: int, group: RankGroup) -> Array:
@@ -90,8 +76,7 @@ def _whole(attrs: RankBlockAttrs, specs: Specs) -> Specs:
 
 
 def _block(attrs: RankBlockAttrs, specs: Specs) -> Specs:
-    shape, length = specs[0].shape, block_size(attrs.size, attrs.group.size)
-    return (replace(specs[0], shape=(*shape[: attrs.axis], length, *shape[attrs.axis + 1 :])),)
+    return (BlockPlace(attrs.group, attrs.axis).block(specs[0]),)
 
 
 def _rows(attrs: RankBlockAttrs, specs: Specs) -> Specs:
@@ -99,28 +84,19 @@ def _rows(attrs: RankBlockAttrs, specs: Specs) -> Specs:
 
 
 def _enter_kernel(attrs: GroupAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
-    np.copyto(outputs[0], inputs[0])  # type: ignore[arg-type]  # it is there
+    (x,) = inputs
+    assert x is not None
+    np.copyto(outputs[0], x)
 
 
 def _leave_kernel(attrs: GroupAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
-    (y,) = outputs
-    np.copyto(y, inputs[0])  # type: ignore[arg-type]  # it is there
+    (x,), (y,) = inputs, outputs
+    assert x is not None
+    np.copyto(y, x)
     if y.flags.c_contiguous:
         joined(attrs.group).allreduce_into(y)
     else:
         y[...] = joined(attrs.group).allreduce(y)
-
-
-def _join_kernel(attrs: RankBlockAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
-    (x,) = inputs
-    assert x is not None
-    outputs[0][...] = joined_blocks(x, attrs.axis, attrs.size, attrs.group)
-
-
-def _own_block_kernel(attrs: RankBlockAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
-    (x,) = inputs
-    assert x is not None
-    outputs[0][...] = block_of(x, attrs.axis, joined(attrs.group).rank, attrs.group.size)
 
 
 def _own_rows_kernel(attrs: RankBlockAttrs, inputs: Arrays, outputs: Sequence[Array]) -> None:
@@ -128,7 +104,7 @@ def _own_rows_kernel(attrs: RankBlockAttrs, inputs: Arrays, outputs: Sequence[Ar
     assert index is not None
     if index.size and not 0 <= index.min() <= index.max() < attrs.size:
         raise IndexRangeError("index_select", got="an index outside", need=f"0 ≤ index < {attrs.size}")
-    length = block_size(attrs.size, attrs.group.size)
+    length = shard_size(attrs.size, attrs.group.size)
     first = joined(attrs.group).rank * length
     inside = (index >= first) & (index < first + length)
     outputs[0][...] = np.where(inside, index - first, 0)
@@ -140,7 +116,7 @@ ENTER: Op[GroupAttrs] = custom_operator(
     GroupAttrs,
     infer=_same,
     kernel=_enter_kernel,
-    gradient=lambda call, gradients: (apply(LEAVE, call.attrs, single(gradients)),),
+    gradient=transposed_gradient(lambda: LEAVE),
     inplace=Inplace(allowed=((0, 0),)),
     registry=REGISTRY,
     doc="y = x; passes leave it out, once there are gradients",
@@ -150,27 +126,17 @@ LEAVE: Op[GroupAttrs] = custom_operator(
     GroupAttrs,
     infer=_same,
     kernel=_leave_kernel,
-    gradient=lambda call, gradients: (apply(ENTER, call.attrs, single(gradients)),),
+    gradient=transposed_gradient(lambda: ENTER),
     inplace=Inplace(allowed=((0, 0),)),
     registry=REGISTRY,
     doc="y = x_0 + x_1 + … + x_(n-1), in this order",
 )
-
-
-def _join_gradient(call: Applied[RankBlockAttrs], gradients: Gradients) -> Gradients:
-    return (apply(OWN_BLOCK, call.attrs, single(gradients)),)
-
-
-def _own_block_gradient(call: Applied[RankBlockAttrs], gradients: Gradients) -> Gradients:
-    return (apply(JOIN_BLOCKS, call.attrs, single(gradients)),)
-
-
 JOIN_BLOCKS: Op[RankBlockAttrs] = custom_operator(
     "join_blocks",
     RankBlockAttrs,
     infer=_whole,
-    kernel=_join_kernel,
-    gradient=_join_gradient,
+    kernel=rank_kernel(lambda _, attrs, x: joined_blocks(x, attrs.axis, attrs.size, attrs.group)),
+    gradient=transposed_gradient(lambda: OWN_BLOCK),
     registry=REGISTRY,
     doc="y = x_0, …, x_(n-1) along an axis, as much of it as the whole has",
 )
@@ -178,8 +144,8 @@ OWN_BLOCK: Op[RankBlockAttrs] = custom_operator(
     "own_block",
     RankBlockAttrs,
     infer=_block,
-    kernel=_own_block_kernel,
-    gradient=_own_block_gradient,
+    kernel=rank_kernel(lambda ranks, attrs, x: block_of(x, attrs.axis, ranks.rank, ranks.size)),
+    gradient=transposed_gradient(lambda: JOIN_BLOCKS),
     registry=REGISTRY,
     doc="y_r = block r of x along an axis, zeros behind its end",
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +32,21 @@ from nnc.parallel.communicator import Communicator, Reduction
 from nnc.parallel.mesh import RankGroup, everyone, joined
 
 A = TypeVar("A")
-G = TypeVar("G", "GroupAttrs", "RootAttrs", "ShiftAttrs")
+G = TypeVar("G", bound="AmongRanks")
+# `Any`: elements of any type.
 Outputs = Sequence[NDArray[Any]]
 
 REGISTRY = Registry("nnc.parallel")
 # Tensors below this travel together, which costs a copy; others alone.
 SMALL_BYTES = 64 << 10
+
+
+class AmongRanks(Protocol):
+    """What all attributes here say."""
+
+    @property
+    def group(self) -> RankGroup:
+        """Among whom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,8 @@ def _allreduce_kernel(attrs: ReductionAttrs, inputs: Arrays, outputs: Outputs) -
     """Large tensors in the memory of the outputs, small ones of one type as one array: a trip for many."""
     ranks = joined(attrs.group)
     for x, y in zip(inputs, outputs, strict=True):
-        np.copyto(y, x)  # type: ignore[arg-type]  # all inputs are there
+        assert x is not None
+        np.copyto(y, x)
     small = [y for y in outputs if y.nbytes < SMALL_BYTES or not y.flags.c_contiguous]
     for y in outputs:
         if y.nbytes >= SMALL_BYTES and y.flags.c_contiguous:
@@ -115,9 +125,11 @@ def _allreduce_kernel(attrs: ReductionAttrs, inputs: Arrays, outputs: Outputs) -
             begin += y.size
 
 
-def _kernel(
+def rank_kernel(
     compute: Callable[[Communicator, G, NDArray[Any]], NDArray[Any]],
 ) -> Callable[[G, Arrays, Outputs], None]:
+    """y = compute(communicator, attrs, x): the kernel of an operator with one operand and one result."""
+
     def run(attrs: G, inputs: Arrays, outputs: Outputs) -> None:
         x = inputs[0]
         assert x is not None
@@ -130,17 +142,17 @@ def _allreduce_gradient(call: Applied[ReductionAttrs], gradients: Gradients) -> 
     if call.attrs.operation not in ("sum", "mean"):
         need, fix = "a sum or a mean", "detach() it"
         raise NotDifferentiableError("allreduce", got=f"the {call.attrs.operation} of all ranks", need=need, fix=fix)
-    given = [fill_like(y, 0.0) if g is None else g for g, y in zip(gradients, call.outputs, strict=True)]
-    return given[0].apply(Command(ALLREDUCE, call.attrs), given)
+    return transposed_gradient(lambda: ALLREDUCE)(call, gradients)
 
 
-def _turned(op: Callable[[], Op[A]], attrs: Callable[[A], A] = lambda attrs: attrs) -> Callable[..., Gradients]:
-    """dx = the operation that is the transpose of ours, of dy."""
+def transposed_gradient(
+    op: Callable[[], Op[A]], attrs: Callable[[A], A] = lambda attrs: attrs
+) -> Callable[[Applied[A], Gradients], Gradients]:
+    """dx = the operation that is the transpose of ours, of dy; zeros stand for a dy that nobody gives."""
 
     def gradient(call: Applied[A], gradients: Gradients) -> Gradients:
-        (g,) = gradients
-        assert g is not None
-        return (apply(op(), attrs(call.attrs), g),)
+        given = [fill_like(y, 0.0) if g is None else g for g, y in zip(gradients, call.outputs, strict=True)]
+        return given[0].apply(Command(op(), attrs(call.attrs)), given)
 
     return gradient
 
@@ -160,8 +172,8 @@ REDUCE_SCATTER: Op[GroupAttrs] = custom_operator(
     "reduce_scatter",
     GroupAttrs,
     infer=_shorter,
-    kernel=_kernel(lambda ranks, _, x: ranks.reduce_scatter(x)),
-    gradient=_turned(lambda: ALL_GATHER),
+    kernel=rank_kernel(lambda ranks, _, x: ranks.reduce_scatter(x)),
+    gradient=transposed_gradient(lambda: ALL_GATHER),
     registry=REGISTRY,
     doc="y_r = block r of x_0 + … + x_(n-1)",
 )
@@ -169,8 +181,8 @@ ALL_GATHER: Op[GroupAttrs] = custom_operator(
     "all_gather",
     GroupAttrs,
     infer=_longer,
-    kernel=_kernel(lambda ranks, _, x: ranks.all_gather(x)),
-    gradient=_turned(lambda: REDUCE_SCATTER),
+    kernel=rank_kernel(lambda ranks, _, x: ranks.all_gather(x)),
+    gradient=transposed_gradient(lambda: REDUCE_SCATTER),
     registry=REGISTRY,
     doc="y_r = x_0, …, x_(n-1), one behind the other",
 )
@@ -178,8 +190,8 @@ ALL_TO_ALL: Op[GroupAttrs] = custom_operator(
     "all_to_all",
     GroupAttrs,
     infer=_exchanged,
-    kernel=_kernel(lambda ranks, _, x: ranks.all_to_all(x)),
-    gradient=_turned(lambda: ALL_TO_ALL),
+    kernel=rank_kernel(lambda ranks, _, x: ranks.all_to_all(x)),
+    gradient=transposed_gradient(lambda: ALL_TO_ALL),
     registry=REGISTRY,
     doc="block i of y_r = block r of x_i",
 )
@@ -187,8 +199,8 @@ BROADCAST: Op[RootAttrs] = custom_operator(
     "broadcast",
     RootAttrs,
     infer=_same,
-    kernel=_kernel(lambda ranks, attrs, x: ranks.broadcast(x, attrs.root)),
-    gradient=_turned(lambda: REDUCE),
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.broadcast(x, attrs.root)),
+    gradient=transposed_gradient(lambda: REDUCE),
     registry=REGISTRY,
     doc="y_r = x_root",
 )
@@ -196,8 +208,8 @@ REDUCE: Op[RootAttrs] = custom_operator(
     "reduce",
     RootAttrs,
     infer=_same,
-    kernel=_kernel(lambda ranks, attrs, x: ranks.reduce(x, attrs.root)),
-    gradient=_turned(lambda: BROADCAST),
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.reduce(x, attrs.root)),
+    gradient=transposed_gradient(lambda: BROADCAST),
     registry=REGISTRY,
     doc="y_root = x_0 + … + x_(n-1), and 0 elsewhere",
 )
@@ -205,8 +217,8 @@ SHIFT: Op[ShiftAttrs] = custom_operator(
     "shift",
     ShiftAttrs,
     infer=_same,
-    kernel=_kernel(lambda ranks, attrs, x: ranks.shift(x, attrs.by)),
-    gradient=_turned(lambda: SHIFT, lambda attrs: ShiftAttrs(attrs.group, -attrs.by)),
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.shift(x, attrs.by)),
+    gradient=transposed_gradient(lambda: SHIFT, lambda attrs: ShiftAttrs(attrs.group, -attrs.by)),
     registry=REGISTRY,
     doc="y_r = x_(r - by), in a ring",
 )

@@ -77,11 +77,6 @@ _FORMS: Mapping[Compression, tuple[Callable[[Array], Array], Callable[[Array, in
 }
 
 
-def piece_size(elements: int, ranks: int) -> int:
-    """How many elements each rank adds."""
-    return shard_size(elements, ranks)
-
-
 def encoded_bytes(kind: Compression, length: int) -> int:
     """Bytes of so many elements."""
     padded = -(-length // SCALED) * SCALED
@@ -97,7 +92,7 @@ def _kernel(attrs: CompressionAttrs, inputs: Arrays, outputs: Sequence[Array]) -
     given = [array for array in inputs if array is not None]
     encode, decode = _FORMS[attrs.kind]
     flat = np.concatenate([(x + e.reshape(x.shape)).reshape(-1) for x, e in zip(given, given[count:-1], strict=False)])
-    own, length = given[-1], piece_size(flat.size, ranks.size)
+    own, length = given[-1], shard_size(flat.size, ranks.size)
     padded = -(-length // SCALED) * SCALED
     rows = np.zeros((ranks.size, padded), flat.dtype)
     for rank in range(ranks.size):

@@ -45,7 +45,7 @@ from nnc.parallel.collectives import (
     SMALL_BYTES,
 )
 from nnc.parallel.communicator import PART_BYTES, WHOLE_BYTES, Communicator, world
-from nnc.parallel.compression import COMPRESSED_SUM, CompressionAttrs, encoded_bytes, piece_size
+from nnc.parallel.compression import COMPRESSED_SUM, CompressionAttrs, encoded_bytes
 from nnc.parallel.ordering import ALONE
 from nnc.parallel.tensor_shards import SHARD_SUM, UNSHARD, shard_size
 from nnc.symbolic import SymbolicGraph
@@ -244,7 +244,7 @@ def _shard_sum(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
 def _compressed_sum(attrs: CompressionAttrs, inputs: Specs, size: int) -> Iterator[Trade]:
     """Pieces go to whoever adds them, and sums back."""
     elements = sum(spec.elements for spec in inputs[: attrs.tensors])
-    nbytes = encoded_bytes(attrs.kind, piece_size(elements, size))
+    nbytes = encoded_bytes(attrs.kind, shard_size(elements, size))
     yield from (Trade(size - 1, (size - 1) * nbytes),) * 2
 
 

@@ -9,25 +9,19 @@ Who hands over goes on at once: the message waits for who takes it in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.graph import Op
 from nnc.ops.composed.custom import Arrays, custom_operator
-from nnc.ops.operand import apply
-from nnc.ops.rules import NoAttrs, NotDifferentiable, single
-from nnc.parallel.collectives import REGISTRY
+from nnc.ops.rules import NoAttrs, NotDifferentiable
+from nnc.parallel.collectives import REGISTRY, Outputs, rank_kernel, transposed_gradient
 from nnc.parallel.mesh import RankGroup, joined
 
-# `Any`: elements of any type.
-Outputs = Sequence[NDArray[Any]]
 LAST = NotDifferentiable("it stands behind gradients")
 
 
@@ -82,14 +76,14 @@ def _label(attrs: StageTransferAttrs) -> str:
     return f"{attrs.number} {attrs.part} {attrs.is_backward}"
 
 
-def _share(attrs: ShareAttrs, inputs: Arrays, outputs: Outputs) -> None:
-    (x,) = inputs
-    assert x is not None
-    outputs[0][...] = joined(attrs.group).broadcast(x, attrs.source)
+def _back(attrs: StageTransferAttrs) -> StageTransferAttrs:
+    return replace(attrs, source=attrs.destination, destination=attrs.source, is_backward=not attrs.is_backward)
 
 
 def _after(attrs: NoAttrs, inputs: Arrays, outputs: Outputs) -> None:
-    np.copyto(outputs[0], inputs[0])  # type: ignore[arg-type]  # it is there
+    x = inputs[0]
+    assert x is not None
+    np.copyto(outputs[0], x)
 
 
 TRANSFER: Op[StageTransferAttrs] = custom_operator(
@@ -97,7 +91,7 @@ TRANSFER: Op[StageTransferAttrs] = custom_operator(
     StageTransferAttrs,
     infer=lambda attrs, specs: specs,
     kernel=_unrun,
-    gradient=lambda call, gradients: (apply(TRANSFER, _back(call.attrs), single(gradients)),),
+    gradient=transposed_gradient(lambda: TRANSFER, _back),
     registry=REGISTRY,
     doc="y = x on another stage",
 )
@@ -125,7 +119,7 @@ SHARE: Op[ShareAttrs] = custom_operator(
     "share",
     ShareAttrs,
     infer=lambda attrs, specs: specs,
-    kernel=_share,
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.broadcast(x, attrs.source)),
     gradient=LAST,
     registry=REGISTRY,
     doc="y = x of one stage, on all",
@@ -141,7 +135,3 @@ AFTER: Op[NoAttrs] = custom_operator(
     registry=REGISTRY,
     doc="y = x_0, once all others are there",
 )
-
-
-def _back(attrs: StageTransferAttrs) -> StageTransferAttrs:
-    return replace(attrs, source=attrs.destination, destination=attrs.source, is_backward=not attrs.is_backward)

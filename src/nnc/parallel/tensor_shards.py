@@ -11,7 +11,7 @@ Several tensors travel together, small ones in one trip; large ones are received
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,10 @@ from nnc.core.values.command import Command
 from nnc.core.values.spec import TensorSpec
 from nnc.graph import Op
 from nnc.ops.composed.custom import Arrays, custom_operator
-from nnc.ops.movement.fill import fill_like
 from nnc.ops.operand import T
-from nnc.ops.rules import Applied, Gradients, NotDifferentiable, Specs
+from nnc.ops.rules import NotDifferentiable, Specs
 from nnc.parallel.buckets import in_buckets
-from nnc.parallel.collectives import REGISTRY, SMALL_BYTES
+from nnc.parallel.collectives import REGISTRY, SMALL_BYTES, transposed_gradient
 from nnc.parallel.communicator import Communicator
 from nnc.parallel.mesh import RankGroup, joined
 
@@ -43,7 +42,7 @@ class ShardAttrs:
 
 
 def shard_size(elements: int, ranks: int) -> int:
-    """How many elements each rank holds."""
+    """How many elements, or how much of an axis, each rank holds."""
     return -(-elements // ranks)
 
 
@@ -54,12 +53,16 @@ def shard_spec(spec: TensorSpec, group: RankGroup) -> TensorSpec:
 
 def piece_of(array: Array, rank: int, ranks: int) -> Array:
     """The shard of a rank, of its own memory."""
-    flat = array.reshape(-1)
-    size = shard_size(flat.size, ranks)
-    piece = np.zeros(size, array.dtype)
-    own = flat[rank * size : (rank + 1) * size]
-    piece[: own.size] = own
-    return piece
+    return block_of(array.reshape(-1), 0, rank, ranks)
+
+
+def block_of(array: Array, axis: int, rank: int, ranks: int) -> Array:
+    """The block of a rank along an axis, of its own memory; behind the end of the last one are zeros."""
+    length = shard_size(array.shape[axis], ranks)
+    block = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
+    part = np.moveaxis(array, axis, 0)[rank * length : (rank + 1) * length]
+    np.moveaxis(block, axis, 0)[: len(part)] = part
+    return block
 
 
 def _shards(attrs: ShardAttrs, specs: Specs) -> Specs:
@@ -129,21 +132,13 @@ def _bytes(array: Array) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _turned(op: Callable[[], Op[ShardAttrs]]) -> Callable[[Applied[ShardAttrs], Gradients], Gradients]:
-    def gradient(call: Applied[ShardAttrs], gradients: Gradients) -> Gradients:
-        given = [fill_like(y, 0.0) if g is None else g for g, y in zip(gradients, call.outputs, strict=True)]
-        return given[0].apply(Command(op(), call.attrs), given)
-
-    return gradient
-
-
 UNSHARD: Op[ShardAttrs] = custom_operator(
     "unshard",
     ShardAttrs,
     variadic=True,
     infer=_wholes,
     kernel=_unshard_kernel,
-    gradient=_turned(lambda: SHARD_SUM),
+    gradient=transposed_gradient(lambda: SHARD_SUM),
     registry=REGISTRY,
     doc="y = the shards of all ranks, one behind the other; inputs behind the shards say when",
 )
@@ -153,7 +148,7 @@ SHARD_SUM: Op[ShardAttrs] = custom_operator(
     variadic=True,
     infer=_shards,
     kernel=_shard_sum_kernel,
-    gradient=_turned(lambda: UNSHARD),
+    gradient=transposed_gradient(lambda: UNSHARD),
     registry=REGISTRY,
     doc="y_r = shard r of x_0 + x_1 + … + x_(n-1)",
 )

@@ -32,8 +32,8 @@ from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.model.model import Model
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Mesh, RankGroup, all_or_none, joined
-from nnc.parallel.block_operators import BlockPlace, block_of
-from nnc.parallel.tensor_shards import shard_size
+from nnc.parallel.block_operators import BlockPlace
+from nnc.parallel.tensor_shards import block_of, shard_size
 
 PARTS = "parts"
 # Names come from a file: they lead nowhere else.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,8 @@ from nnc.nn.steps.sharding import Sharding
 from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.parallel import joined
-from nnc.parallel.block_operators import block_of, joined_blocks
-from nnc.parallel.tensor_shards import piece_of
+from nnc.parallel.block_operators import joined_blocks
+from nnc.parallel.tensor_shards import block_of, piece_of
 from nnc.symbolic.minimization import steering_dtype
 
 # Of a process that has all of it.
@@ -219,8 +218,9 @@ class ModelTensors:
     def kept_of(self, path: str, whole: NDArray[np.generic]) -> NDArray[np.generic]:
         """What this rank keeps of a parameter's values."""
         group, row = self.sharding.group, self.specs[path]
-        if self.sharding.is_block(row):
-            whole = own_block_of(whole, row)
+        if row.place is not None and self.sharding.is_block(row):
+            ranks = joined(row.place.group)
+            whole = block_of(whole, row.place.axis, ranks.rank, ranks.size)
         if group is None or not self.sharding.splits(row):
             return whole
         return piece_of(whole, joined(group).rank, group.size)
@@ -246,10 +246,3 @@ class ModelTensors:
             return tensor
         axis = row.place.axis
         return Tensor.from_numpy(joined_blocks(tensor.copied(), axis, row.spec.shape[axis], row.place.group))
-
-
-def own_block_of(whole: NDArray[Any], row: ParameterSpec) -> NDArray[Any]:
-    """This rank's block of a parameter."""
-    if row.place is None:
-        return whole
-    return block_of(whole, row.place.axis, joined(row.place.group).rank, row.place.group.size)

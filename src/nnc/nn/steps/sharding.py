@@ -22,8 +22,8 @@ from nnc.ops.elementwise.pointwise import sqrt
 from nnc.ops.optimizer.update import row_of
 from nnc.parallel import RankGroup, allreduce
 from nnc.parallel.buckets import in_buckets, sums_over
-from nnc.parallel.compression import Compression, piece_size
-from nnc.parallel.tensor_shards import own_shard, shard_spec, shard_sums, unshard, unsharded
+from nnc.parallel.compression import Compression
+from nnc.parallel.tensor_shards import own_shard, shard_size, shard_spec, shard_sums, unshard, unsharded
 from nnc.symbolic import Symbol
 from nnc.symbolic.minimization import global_norm
 
@@ -84,7 +84,7 @@ class Sharding:
                 for row in bucket
             }
             elements = sum(row.spec.elements for row in bucket)
-            length = elements if whole else piece_size(elements, self.group.size)
+            length = elements if whole else shard_size(elements, self.group.size)
             specs[f"{OWN_ERROR}{number}"] = replace(bucket[0].spec, shape=(length,))
         return specs
 
