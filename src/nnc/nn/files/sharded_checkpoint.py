@@ -91,20 +91,18 @@ class Held:
             self.tensor.copy_from(self.values(stored))
 
     def values(self, stored: StoredTensor) -> NDArray[Any]:
-        """What of a stored tensor is ours, with zeros behind the end."""
-        if self.place is None:
-            return self._shard(self.whole.elements, stored.flat)
-        whole = stored.flat(0, self.whole.elements).reshape(self.whole.shape)
-        flat = block_of(whole, self.place.axis, *self.block).reshape(-1)
-        return self._shard(flat.size, lambda begin, end: flat[begin:end])
-
-    def _shard(self, most: int, flat: Callable[[int, int], NDArray[Any]]) -> NDArray[Any]:
+        """What of a stored tensor is ours, with zeros behind the end; of what lies there whole no copy."""
         if self.tensor is None:
             return np.empty(0, self.whole.dtype.numpy)
-        size = self.tensor.spec.elements
+        flat, most, size = stored.flat, self.whole.elements, self.tensor.spec.elements
+        if self.place is not None:
+            whole = flat(0, most).reshape(self.whole.shape)
+            stored = StoredTensor.of(Tensor.from_numpy(block_of(whole, self.place.axis, *self.block)))
+            flat, most = stored.flat, stored.spec.elements
         begin, end = (min((self.shard[0] + further) * size, most) for further in (0, 1))
-        values = np.zeros(size, self.whole.dtype.numpy)
-        values[: end - begin] = flat(begin, end)
+        values = flat(begin, end)
+        if values.size < size:
+            values = np.concatenate([values, np.zeros(size - values.size, values.dtype)])
         return values.reshape(self.tensor.shape)
 
 
