@@ -139,9 +139,7 @@ def load_checkpoint(
     With `another_optimizer` the file may come of another one: state is taken where it is of the same tensors, as when
     only the rate differs; else the optimizer begins anew.
     """
-    options = model.options
-    is_parted = options.zero_stage or options.tensor_ranks or options.pipe_ranks or options.compress
-    group = options.all_ranks if is_parted else None
+    group = model.options.all_ranks if model.options.sharding.is_parted else None
     work = partial(_load, Path(path), model, another_optimizer, trained_only)
     return work() if group is None else all_or_none(joined(group), "load_checkpoint", work)
 

@@ -290,14 +290,13 @@ class ModelWeights:
     def whole_tensors(self) -> dict[str, Tensor]:
         """`tensors`, whole: ranks that keep shards of weights (`zero_stage=3`) call it together."""
         tensors = self.tensors()
-        if self.options.pipe_ranks is None:
-            return {path: self._own.whole(path, tensor) for path, tensor in tensors.items()}
-        return {path: self._own.whole(path, tensors.get(path)) for path in self.specs}
+        paths = tensors if self.options.pipe_ranks is None else self.specs
+        return {path: self._own.whole(path, tensors.get(path)) for path in paths}
 
     def check_whole(self, subject: str) -> None:
         """UsageError where this process has shards of the weights only."""
         sharding = self.options.sharding
-        if any(not sharding.has_whole(row) for row in self.specs.values()):
+        if not self._own.has_all:
             fix = "a model without a mesh, with load_state_dict(model.state_dict())"
             split = "weights on several stages (pipe)" if sharding.pipe else "weights split among ranks (tensor)"
             got = "weights in shards (zero_stage=3)" if sharding.stage == 3 else split
@@ -306,9 +305,7 @@ class ModelWeights:
     def write_whole(self, path: Path | str, metadata: Mapping[str, str]) -> None:
         """A file of `whole_tensors`, which the first of the ranks that gathered them writes."""
         tensors, ranks = self.whole_tensors(), self.options.all_ranks
-        options = self.options
-        parted = options.zero_stage == 3 or options.tensor_ranks is not None or options.pipe_ranks is not None
-        if ranks is None or not parted or joined(ranks).rank == 0:
+        if ranks is None or self._own.has_all or joined(ranks).rank == 0:
             save_tensors(path, tensors, metadata)
 
     def parameter_count(self) -> int:

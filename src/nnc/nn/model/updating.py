@@ -19,7 +19,7 @@ from nnc.nn.model.compiled_steps import ModelSteps
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_step import ModelStep, Values
-from nnc.parallel import count_of_all, joined
+from nnc.parallel import RankGroup, count_of_all, joined
 
 R = TypeVar("R")
 BACKWARD = "backward"
@@ -113,25 +113,29 @@ class ModelUpdates(ModelSteps):
 
     def _agree(self, kind: StepKind) -> None:
         """DisagreementError where ranks begin with other weights, or train otherwise: asked once for each kind."""
-        options, sharding = self.options, self.options.sharding
+        options = self.options
         if options.ranks is None or options.all_ranks is None or kind in self._agreed:
             return
         if not self._agreed:
-            for ranks in (options.ranks, options.tensor_ranks):
-                digest = hashlib.sha256()
-                for path, tensor in self.tensors().items():
-                    row = self.specs[path]
-                    if sharding.splits(row) or (ranks == options.tensor_ranks and sharding.is_block(row)):
-                        continue
-                    digest.update(path.encode())
-                    digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
-                if ranks is not None:
-                    joined(ranks).agree("weights of Model", digest.digest())
+            self._agree_on_weights(options.ranks)
+            if options.tensor_ranks is not None:
+                self._agree_on_weights(options.tensor_ranks)
         text = f"{options.layer} {options.losses} {options.optimizer} {options.seed} {options.precision}"
         text = f"{text} {options.clip_norm} {options.clip_value} {options.mesh} {options.zero_stage}"
         # Where an object lies in memory says nothing of what it is.
         joined(options.all_ranks).agree(f"Model, {kind.value}", ADDRESS.sub("", text))
         self._agreed.add(kind)
+
+    def _agree_on_weights(self, ranks: RankGroup) -> None:
+        """The same of all weights that each of these ranks has as the others have them."""
+        sharding, digest = self.options.sharding, hashlib.sha256()
+        for path, tensor in self.tensors().items():
+            row = self.specs[path]
+            if sharding.splits(row) or (ranks == sharding.tensor and sharding.is_block(row)):
+                continue
+            digest.update(path.encode())
+            digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
+        joined(ranks).agree("weights of Model", digest.digest())
 
     def apply_gradients(self, *, done: Callable[[], object] = nothing) -> None:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""

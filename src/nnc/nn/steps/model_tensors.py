@@ -50,8 +50,7 @@ class ModelTensors:
     def keep_by(self, sharding: Sharding) -> None:
         """Shards by another rule; UsageError where there are tensors of which it would keep other parts."""
         kept = [name for name in ("parameters", "statistics", "states", "gradients") if name in self._groups]
-        parted = any(each.stage or each.tensor or each.pipe or each.compress for each in (sharding, self.sharding))
-        if kept and sharding != self.sharding and parted:
+        if kept and sharding != self.sharding and (sharding.is_parted or self.sharding.is_parted):
             need, fix = "a model without tensors", "give mesh and zero_stage when it is made"
             raise UsageError("Model", got=f"other ranks or shards beside its {kept[0]}", need=need, fix=fix)
         self.sharding = sharding
@@ -197,6 +196,11 @@ class ModelTensors:
     def _first_values(self, *, trainable: bool) -> dict[str, Tensor]:
         rows = {path: row for path, row in self.own_specs.items() if row.trainable is trainable}
         return {path: self._first(row) for path, row in rows.items()}
+
+    @property
+    def has_all(self) -> bool:
+        """Whether this process has all of every parameter."""
+        return all(map(self.sharding.has_whole, self.specs.values()))
 
     @property
     def own_specs(self) -> dict[str, ParameterSpec]:

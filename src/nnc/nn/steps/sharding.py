@@ -49,6 +49,11 @@ class Sharding:
     # In how few bits gradients are summed.
     compress: Compression | None = None
 
+    @property
+    def is_parted(self) -> bool:
+        """Whether ranks have other tensors than each other, be it only what sums in few bits lost."""
+        return bool(self.stage or self.tensor or self.pipe or self.compress)
+
     def keeps(self, row: ParameterSpec) -> bool:
         """Whether a parameter is one of our stage."""
         return self.pipe is None or row.stage == self.pipe_stage
