@@ -112,7 +112,11 @@ class ModelSteps(ModelWeights):
 
     def _largest_stage(self, key: StepKey, stages: int) -> ModelMemory:
         """The statement of the stage that takes most, where nobody launched their ranks."""
-        options = [replace(self.options, stage=stage) for stage in range(stages)]
+        chosen = self.options
+        if key.kind is StepKind.TRAIN:
+            schedule = StepBuilder(chosen, self.specs).schedule(key, chosen.precision)
+            chosen = replace(chosen, pipeline=replace(chosen.pipeline, schedule=schedule))
+        options = [replace(chosen, stage=stage) for stage in range(stages)]
         plans = [(each, StepBuilder(each, self.specs).build(key, each.precision, Templates())) for each in options]
         return max((self._memory_of(key.kind, plan, each) for each, plan in plans), key=lambda memory: memory.total)
 

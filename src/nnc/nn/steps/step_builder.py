@@ -66,16 +66,19 @@ class StepBuilder:
         return self._traced(key, precision).planned() if draft is None else draft.planned()
 
     def _staged(self, key: StepKey, precision: DType | None) -> PlannedStep:
-        """The step of our stage. All stages have the schedule by which the first of them takes less memory."""
+        """The step of our stage."""
         if key.kind is not StepKind.TRAIN:
             return self._traced(key, precision).planned()
-        first = replace(self, options=replace(self.options, stage=0))
+        return self._scheduled(key, precision, self.schedule(key, precision))
+
+    def schedule(self, key: StepKey, precision: DType | None) -> Schedule:
+        """That of all stages: the one that is asked for, or by which the first of them takes less memory."""
+        asked, first = self.options.pipeline.schedule, replace(self, options=replace(self.options, stage=0))
 
         def arena(schedule: Schedule) -> int:
             return first._scheduled(key, precision, schedule).step.program.memory().arena
 
-        asked = self.options.pipeline.schedule
-        return self._scheduled(key, precision, min(SCHEDULES, key=arena) if asked is None else asked)
+        return min(SCHEDULES, key=arena) if asked is None else asked
 
     def _scheduled(self, key: StepKey, precision: DType | None, schedule: Schedule) -> PlannedStep:
         return pipelined(self.begin(key.kind, precision), key, schedule).planned()
@@ -93,7 +96,6 @@ class StepBuilder:
         step = self.begin(key.kind, precision)
         inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
         outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
-        pipe = step.options.pipe_ranks
         if key.kind is StepKind.PREDICT:
             return forward_only(step, (inputs, (), outputs))
         targets = step.targets(outputs)
@@ -106,9 +108,8 @@ class StepBuilder:
         elif key.kind is StepKind.BACKWARD:
             carry, results = summed(step, renewed, results, key.batch)
         results = (*results, *outputs) if key.outputs else results
-        if pipe is not None:
-            return forward_only(step, ((*inputs, *masks), targets, results))
-        return step.traced(((*inputs, *masks), targets, results), carry)
+        ends = ((*inputs, *masks), targets, results)
+        return step.traced(ends, carry) if key.kind.differentiates else forward_only(step, ends)
 
     def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:
         """The graph of such a step with the model's tensors alone."""

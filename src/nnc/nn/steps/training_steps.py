@@ -58,6 +58,20 @@ class Steering:
         norm = partial(sharding.norm, [step.specs[path] for path in parts])
         return cls(commands, tuple([given[path] for path in parts]), tuple(changed.values()), scalars, rates, norm)
 
+    def follow(self, step: StepGraph, gradients: Sequence[Symbol]) -> Minimized:
+        """Updates by gradients that are there."""
+        return update_by(
+            step.graph,
+            self.commands,
+            gradients,
+            self.changed,
+            scalars=self.scalars,
+            rates=self.rates,
+            clip_norm=step.options.clip_norm,
+            clip_value=step.options.clip_value,
+            norm_of=self.norm,
+        )
+
     def norm_of(self, minimized: Minimized) -> Symbol:
         """The 2-norm of all gradients that updates follow, which clipping knows already."""
         if minimized.norm is not None:
@@ -153,17 +167,7 @@ def applied(step: StepGraph) -> PlannedStep:
     for path in optimizers_of(options.optimizer, step.specs):
         total = _sum_of(step, path)
         gradients.append(multiply(total, cast(share, total.spec.dtype)))
-    minimized = update_by(
-        step.graph,
-        steering.commands,
-        gradients if options.sharding.stage >= 2 else reduction(gradients),
-        steering.changed,
-        scalars=steering.scalars,
-        rates=steering.rates,
-        clip_norm=options.clip_norm,
-        clip_value=options.clip_value,
-        norm_of=steering.norm,
-    )
+    minimized = steering.follow(step, gradients if options.sharding.stage >= 2 else reduction(gradients))
     carry, results = _carried(step, minimized, steering) | reduction.carry, tuple[Symbol, ...]()
     if options.nan_guard and minimized.updates:
         norm = steering.norm_of(minimized)
@@ -239,17 +243,7 @@ def pipelined(step: StepGraph, key: StepKey, schedule: Schedule) -> TracedStep:
     steering = Steering.of(step)
     trained = optimizers_of(options.optimizer, step.own_specs)
     wanted = (*results, *outputs, *parts.gradients.values())
-    minimized = update_by(
-        step.graph,
-        steering.commands,
-        options.sharding.reduced([parts.gradients[path] for path in trained]),
-        steering.changed,
-        scalars=steering.scalars,
-        rates=steering.rates,
-        clip_norm=options.clip_norm,
-        clip_value=options.clip_value,
-        norm_of=steering.norm,
-    )
+    minimized = steering.follow(step, options.sharding.reduced([parts.gradients[path] for path in trained]))
     results = tuple(sums_over(results, options.ranks))
     carry = _carried(step, minimized, steering)
     if options.guards_updates:
