@@ -253,8 +253,7 @@ class Communicator:
 
     def _letter(self, count: int, shape: tuple[int, ...], dtype: object, label: str) -> int:
         """A number that is the same on both ranks: a digest of how many letters went before, and what it is."""
-        digest = hashlib.blake2s(f"{count} {shape} {dtype} {label}".encode(), digest_size=8).digest()
-        return RankOperation.HAND_OVER + KINDS * (int.from_bytes(digest, "little") % self._digests)
+        return self._numbered(RankOperation.HAND_OVER, f"{count} {shape} {dtype} {label}")
 
     def _check_whole(self) -> None:
         if self._broken:
@@ -313,7 +312,9 @@ class Communicator:
     def _tag(self, operation: RankOperation, array: Array, *further: object) -> int:
         """A number that is the same on ranks that do the same: operation, and a digest of its turn and arguments."""
         self._turn += 1
-        text = f"{self._turn} {array.shape} {array.dtype} {further}"
+        return self._numbered(operation, f"{self._turn} {array.shape} {array.dtype} {further}")
+
+    def _numbered(self, operation: RankOperation, text: str) -> int:
         digest = int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest(), "little")
         return operation + KINDS * (digest % self._digests)
 

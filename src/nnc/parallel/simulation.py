@@ -129,9 +129,7 @@ def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks:
             raise UsageError("simulate", got=got, need="a graph for so many", fix=f"build it with Mesh(data={size})")
         most = max(most, size)
         if size > 1:
-            in_few_bits = command.op is COMPRESSED_SUM
-            made = _compressed_sum(command.attrs, inputs, size) if in_few_bits else None
-            trades += _TRADES[command.op](inputs, outputs, size) if made is None else made
+            trades += _TRADES[command.op](command.attrs, inputs, outputs, size)
     total = _total(trades)
     return Simulation(ranks or most, computing, wire.seconds(total), total.messages, total.nbytes)
 
@@ -211,7 +209,7 @@ def _by_type(specs: Sequence[TensorSpec]) -> list[list[TensorSpec]]:
     return [[spec for spec in specs if spec.dtype is kind] for kind in dict.fromkeys(spec.dtype for spec in specs)]
 
 
-def _allreduce(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+def _allreduce(attrs: object, inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     large, small = _split(outputs)
     for spec in large:
         yield from _sum_trades(spec.nbytes, size)
@@ -219,7 +217,7 @@ def _allreduce(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
         yield from _sum_trades(sum(spec.nbytes for spec in specs), size)
 
 
-def _unshard(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+def _unshard(attrs: object, inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     shards = [(shard, whole) for shard, whole in zip(inputs, outputs, strict=False)]
     for shard, whole in shards:
         if whole.nbytes >= SMALL_BYTES:
@@ -229,7 +227,7 @@ def _unshard(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
         yield Trade(size - 1, (size - 1) * small)
 
 
-def _shard_sum(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+def _shard_sum(attrs: object, inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     large, small = _split(inputs)
     for spec in large:
         most = max(PART_BYTES // (spec.dtype.itemsize * size), 1)
@@ -241,14 +239,14 @@ def _shard_sum(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
         yield Trade(size - 1, (size - 1) * pieces)
 
 
-def _compressed_sum(attrs: CompressionAttrs, inputs: Specs, size: int) -> Iterator[Trade]:
+def _compressed_sum(attrs: CompressionAttrs, inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     """Pieces go to whoever adds them, and sums back."""
     elements = sum(spec.elements for spec in inputs[: attrs.tensors])
     nbytes = encoded_bytes(attrs.kind, shard_size(elements, size))
     yield from (Trade(size - 1, (size - 1) * nbytes),) * 2
 
 
-def _broadcast(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
+def _broadcast(attrs: object, inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
     nbytes = inputs[0].nbytes
     if nbytes <= WHOLE_BYTES:
         yield Trade(size - 1, (size - 1) * nbytes)
@@ -256,19 +254,20 @@ def _broadcast(inputs: Specs, outputs: Specs, size: int) -> Iterator[Trade]:
         yield from (_pieces(nbytes, size), _pieces(nbytes, size))
 
 
-# What each operator trades: (specs given, specs made, ranks). `Any`: attributes of all operators.
-_TRADES: dict[Op[Any], Callable[[Specs, Specs, int], Iterable[Trade]]] = {
+# What each operator trades: (attributes, specs given, specs made, ranks). `Any`: attributes of all operators.
+_TRADES: dict[Op[Any], Callable[[Any, Specs, Specs, int], Iterable[Trade]]] = {
     ALLREDUCE: _allreduce,
-    REDUCE_SCATTER: lambda inputs, _, size: [_pieces(inputs[0].nbytes, size)],
-    ALL_GATHER: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
-    ALL_TO_ALL: lambda inputs, _, size: [_pieces(inputs[0].nbytes, size)],
+    REDUCE_SCATTER: lambda _, inputs, __, size: [_pieces(inputs[0].nbytes, size)],
+    ALL_GATHER: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    ALL_TO_ALL: lambda _, inputs, __, size: [_pieces(inputs[0].nbytes, size)],
     BROADCAST: _broadcast,
     # The others send one message each; the root receives them all.
-    REDUCE: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
-    SHIFT: lambda inputs, _, size: [Trade(1, inputs[0].nbytes)],
+    REDUCE: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    SHIFT: lambda _, inputs, __, size: [Trade(1, inputs[0].nbytes)],
     UNSHARD: _unshard,
     SHARD_SUM: _shard_sum,
-    LEAVE: lambda inputs, _, size: _sum_trades(inputs[0].nbytes, size),
-    JOIN_BLOCKS: lambda inputs, _, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    COMPRESSED_SUM: _compressed_sum,
+    LEAVE: lambda _, inputs, __, size: _sum_trades(inputs[0].nbytes, size),
+    JOIN_BLOCKS: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
 }
 _OF_ANY_NUMBER = (ALLREDUCE, BROADCAST, REDUCE, SHIFT)
