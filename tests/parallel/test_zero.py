@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.parallel.conftest import run_alone
 
 from nnc import nn
 from nnc.core.values.serialize import load_tensors, save_tensors
-from nnc.errors import FormatError, UsageError
+from nnc.errors import ArgumentError, FormatError, ShapeError, UsageError
 from nnc.nn.files.sharded_checkpoint import stored_in
 from nnc.parallel import Mesh
 from nnc.parallel.tensor_shards import piece_of
@@ -92,6 +93,18 @@ def test_what_cannot_be_split_says_so() -> None:
     with pytest.raises(UsageError, match="other ranks or shards beside its"):
         model.zero_stage = 3
     assert model.zero_stage == 1
+
+
+def test_an_option_of_ranks_that_is_refused_leaves_the_model_as_it_was() -> None:
+    model = nn.Model(nn.Sequential(nn.ColumnParallel(nn.Dense(5)), nn.Dense(2)), (3,))
+    options: dict[str, Any] = {"mesh": (2, 2), "zero_stage": 7, "pipeline": None, "compress": "int4"}
+    for name, value in options.items():
+        with pytest.raises(ArgumentError, match=rf"{name}=.*; need "):
+            setattr(model, name, value)
+    with pytest.raises(ShapeError, match="whose axis 1 has 5"):
+        model.mesh = Mesh(tensor=2)
+    assert model.mesh is None
+    assert model.predict(np.ones((1, 3), np.float32)).shape == (1, 2)
 
 
 def test_a_copy_of_a_model_in_shards_trains_on() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import checked, explained_as
+from nnc.arguments import check_made, checked, explained_as
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
@@ -61,6 +61,7 @@ class ModelOption(Generic[V]):
         return self if model is None else getattr(model.options, self._name)
 
     def __set__(self, model: ModelWeights, value: V) -> None:
+        check_made(ModelOptions, (), {self._name: value})
         model.options = replace(model.options, **{self._name: value})  # type: ignore[arg-type]  # of this field
 
 
@@ -73,7 +74,7 @@ class RanksOption(ModelOption[V]):
         try:
             model._own.specs = placed(model.options, specs)
             model._own.keep_by(model.options.sharding)
-        except UsageError:
+        except BaseException:
             model.options, model._own.specs = before, specs
             raise
 
