@@ -66,6 +66,19 @@ def test_no_spread_and_no_positives_are_no_division_by_zero() -> None:
     assert figure(METRICS["f1"], -np.ones((3, 1)), np.zeros(3), 3) == 0.0
 
 
+@pytest.mark.parametrize(("name", "output", "target", "wanted"), CASES)
+def test_outputs_that_are_not_finite_are_no_warning(
+    name: str, output: NDArray[np.float64], target: NDArray[np.float64], wanted: float
+) -> None:
+    """A training that went to infinity ended with NumPy's warning, and the area under the curve with a ValueError."""
+    for outputs in (np.full_like(output, np.nan), np.full_like(output, np.inf), np.where(output > 0, 1e308, -1e308)):
+        tally = Tally((METRICS[name],))
+        for _ in range(2):
+            tally.add(outputs, target)
+        assert isinstance(tally.values()[METRICS[name].name], float)
+    assert np.isnan(METRICS["auc"].result(METRICS["auc"].sums(ONE_LOGIT * np.nan, YES)))
+
+
 def test_names_that_are_none_and_shapes_that_do_not_fit_are_told() -> None:
     with pytest.raises(ArgumentError, match=r"'acuracy'.*did you mean 'accuracy'"):
         metrics_of(["acuracy"])

@@ -41,7 +41,7 @@ class Metric(HoldsFunctions):
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """Sums of several metrics over the batches seen so far."""
+    """Sums of several metrics over the batches seen so far; those of outputs that are not finite are no warning."""
 
     metrics: tuple[Metric, ...]
     totals: dict[str, Array] = field(default_factory=dict)
@@ -54,13 +54,14 @@ class Tally:
         """One more batch."""
         wanted = np.asarray(target[0] if isinstance(target, tuple) else target)
         for metric in self.metrics:
-            sums = metric.sums(output, wanted)
-            before = self.totals.get(metric.name)
-            self.totals[metric.name] = sums if before is None else before + sums
+            with np.errstate(all="ignore"):
+                sums, before = metric.sums(output, wanted), self.totals.get(metric.name)
+                self.totals[metric.name] = sums if before is None else before + sums
 
     def values(self) -> dict[str, float]:
         """The figures by name."""
-        return {metric.name: metric.result(self.totals[metric.name]) for metric in self.metrics}
+        with np.errstate(all="ignore"):
+            return {metric.name: metric.result(self.totals[metric.name]) for metric in self.metrics}
 
 
 def _mean_of(name: str, each: Each, rises: bool) -> Metric:
@@ -187,7 +188,10 @@ def _probabilities(output: NDArray[np.generic], target: NDArray[np.generic]) -> 
     if logit.size != t.size:
         got = f"outputs {list(output.shape)}, targets {list(target.shape)}"
         raise ShapeError("metric", got=got, need="one logit, or two, for each target")
-    places = np.minimum((AREA_BINS * (0.5 + 0.5 * np.tanh(logit / 2))).astype(np.int64), AREA_BINS - 1)
+    shares = 0.5 + 0.5 * np.tanh(logit / 2)
+    if np.isnan(shares).any():
+        return np.full((2, AREA_BINS), np.nan)
+    places = np.minimum((AREA_BINS * shares).astype(np.int64), AREA_BINS - 1)
     return np.array([np.bincount(places[which], minlength=AREA_BINS) for which in (t, ~t)], np.float64)
 
 
