@@ -18,7 +18,7 @@ from nnc.concrete.multiview import Carry, Taped
 from nnc.core.precautions.replacement import older, write_atomically
 from nnc.core.running.stream import Stream
 from nnc.core.values.command import Command
-from nnc.core.values.dlpack import capsule_of
+from nnc.core.values.dlpack import capsule_of, number_of
 from nnc.core.values.dtype import I32
 from nnc.core.values.exchange import map_file
 from nnc.core.values.serialize import load_tensors, save_tensors
@@ -198,6 +198,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "the tensors of a file that are a number": lambda: nn.files.files.Stored(math.inf),
     "values that are an array of no axes": lambda: COMPILED.views_in_turn(np.array("text"), [X]),
     "whether a number is on the host": lambda: is_on_host(1.5),
+    "the number of a device that is a number": lambda: number_of(1),
     "a capsule of a text": lambda: capsule_of("10", 5, (2,), None),
     "memory of no device": lambda: allocate_on(1.5, 8),
     "a key that is an array": lambda: GRAPH.root(np.ones(2)),

@@ -67,11 +67,12 @@ def _drop_capsule(capsule: int) -> None:
 _ENDS = (_Deleter(_give_back), _Deleter(_drop_capsule))
 
 
+@explained
 def number_of(device: Device) -> tuple[int, int]:
-    """(kind, number) of a device that is not the host; BufferError for a folder's file, which no reader knows."""
+    """(kind, number) of a device; BufferError for a folder's file, which no reader knows."""
     if device.is_file:
         raise BufferError(f"got a value of {device}; need memory. Fix: x.cpu()")
-    return NUMBERS[device.kind], device.index
+    return HOST_NUMBER if device.is_host else (NUMBERS[device.kind], device.index)
 
 
 @explained
