@@ -90,6 +90,12 @@ class Pages:
         """One row of them."""
         return Pages(self.count, [self.rows[number]], self.users, self.free)
 
+    def taken(self) -> int:
+        """A free page, which one row has from now on."""
+        page = self.free.pop()
+        self.users[page] = 1
+        return page
+
     def starts(self, parts: int) -> NDArray[np.int32]:
         """Where each page of each row starts; of those that a row has not, nothing is read that counts."""
         starts = np.zeros((len(self.rows), parts), np.int32)
@@ -188,12 +194,12 @@ class GenerationCaches:
         if fresh + len(foreign) > len(pages.free):
             return False
         for place in foreign:
-            page = self._taken()
+            page = pages.taken()
             if place == begin // PAGE and begin % PAGE:
                 self._copy(own[place], page, begin % PAGE)
             self._released([own[place]])
             own[place] = page
-        own.extend(self._taken() for _ in range(fresh))
+        own.extend(pages.taken() for _ in range(fresh))
         return True
 
     def begin_as(self, other: GenerationCaches, count: int) -> int:
@@ -223,7 +229,7 @@ class GenerationCaches:
             return
         pairs = [
             pair
-            for row, source in enumerate(order[: len(self.pages.rows)])
+            for row, source in enumerate(order)
             for pair in zip(self.pages.rows[row], self.pages.rows[source], strict=True)
         ]
         pages, sources = np.array([pair for pair in pairs if pair[0] != pair[1]] or np.zeros((0, 2), np.int64)).T
@@ -251,12 +257,6 @@ class GenerationCaches:
         assert self.pages is not None
         starts = np.array(self.pages.rows[0], np.int64) * PAGE
         return (starts[:, None] + np.arange(PAGE)).reshape(-1)[:count]
-
-    def _taken(self) -> int:
-        assert self.pages is not None
-        page = self.pages.free.pop()
-        self.pages.users[page] = 1
-        return page
 
     def _released(self, pages: Sequence[int]) -> None:
         """One row less has these; zeros where it was the last one."""
