@@ -75,7 +75,10 @@ def test_losses_of_what_is_no_array_are_told_of(given: Any) -> None:
 def test_what_is_no_array_is_told_of(given: Any) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse", run_eagerly=True)
-    for call in (model, model.layers[0], model.predict, lambda x: model.fit(x, np.ones((2, 1)), verbose=0)):
+    y = np.ones((2, 1))
+    for call in (
+        model, model.layers[0], model.predict, lambda x: model.fit(x, y, verbose=0), lambda x: model.test_on_batch(x, y)
+    ):  # fmt: skip
         with pytest.raises(NncError):
             call(given)
 

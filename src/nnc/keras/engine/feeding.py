@@ -40,7 +40,7 @@ class Arrays:
     """Batches of arrays in memory, in another order in each epoch where it is asked for."""
 
     def __init__(self, x: Any, y: Any, weights: Any, batch_size: int, shuffle: bool) -> None:
-        self.x, self.y, self.weights = _arrays(x), _arrays(y), _arrays(weights)
+        self.x, self.y, self.weights = _inputs(x), _arrays(y), _arrays(weights)
         self.batch_size, self.shuffle = batch_size, shuffle
         counts = {
             len(leaf) if leaf.ndim else 0 for leaf in flatten((self.x, self.y, self.weights))[0] if leaf is not None
@@ -111,10 +111,7 @@ def _batch(row: Any) -> Batch:
         got, need = f"a batch of {len(parts)}", "(x,), (x, y) or (x, y, sample_weight)"
         raise DataError("fit", got=got, need=need, origin=caller_origin())
     x, y, weights = (*parts, None, None)[:3]
-    inputs = _arrays(x)
-    if any(leaf is None or not leaf.ndim for leaf in flatten(inputs)[0]):
-        raise DataError("fit", got="a batch of numbers", need="arrays [examples, …]", origin=caller_origin())
-    return inputs, _arrays(y), _arrays(weights)
+    return _inputs(x), _arrays(y), _arrays(weights)
 
 
 def parts_of(data: Any) -> Batch:
@@ -123,6 +120,13 @@ def parts_of(data: Any) -> Batch:
         got = f"{len(data)} parts" if isinstance(data, tuple | list) else shown(data)
         raise DataError("fit", got=got, need="(x, y) or (x, y, sample_weight)", origin=caller_origin())
     return (*data, None)[:3]
+
+
+def _inputs(x: Any) -> Any:
+    inputs = _arrays(x)
+    if any(leaf is None or not leaf.ndim for leaf in flatten(inputs)[0]):
+        raise DataError("fit", got=f"x={shown(x)}", need="arrays [examples, …]", origin=caller_origin())
+    return inputs
 
 
 def _arrays(value: Any) -> Any:
