@@ -106,19 +106,22 @@ def _exchanged(attrs: GroupAttrs, specs: Specs) -> Specs:
 
 
 def _allreduce_kernel(attrs: ReductionAttrs, inputs: Arrays, outputs: Outputs) -> None:
-    """Large tensors in the memory of the outputs, small ones of one type as one array: a trip for many."""
-    ranks = joined(attrs.group)
     for x, y in zip(inputs, outputs, strict=True):
         assert x is not None
         np.copyto(y, x)
-    small = [y for y in outputs if y.nbytes < SMALL_BYTES or not y.flags.c_contiguous]
-    for y in outputs:
+    reduce_all(joined(attrs.group), outputs, attrs.operation)
+
+
+def reduce_all(ranks: Communicator, arrays: Outputs, operation: Reduction = "sum") -> None:
+    """Arrays in their own memory: large ones alone, small ones of one type as one array, a trip for many."""
+    small = [y for y in arrays if y.nbytes < SMALL_BYTES or not y.flags.c_contiguous]
+    for y in arrays:
         if y.nbytes >= SMALL_BYTES and y.flags.c_contiguous:
-            ranks.allreduce_into(y, attrs.operation)
+            ranks.allreduce_into(y, operation)
     for kind in dict.fromkeys(y.dtype for y in small):
         chosen = [y for y in small if y.dtype == kind]
         whole = np.concatenate([y.reshape(-1) for y in chosen])
-        ranks.allreduce_into(whole, attrs.operation)
+        ranks.allreduce_into(whole, operation)
         begin = 0
         for y in chosen:
             y[...] = whole[begin : begin + y.size].reshape(y.shape)

@@ -91,6 +91,8 @@ class Communicator:
         # Messages on their way to one rank, which hold their memory, and how many went to each and came from each.
         self._under_way: list[tuple[Any, Array]] = []
         self._handed, self._taken = dict[int, int](), dict[int, int]()
+        # How long a wait asks again and again: not at all where somebody computes beside it.
+        self.spinning = SPINNING_SECONDS
 
     def __repr__(self) -> str:
         return f"Communicator({self.name}: rank {self.rank} of {self.size})"
@@ -239,7 +241,7 @@ class Communicator:
         tag = self._letter(self._handed[rank], array.shape, array.dtype, label)
         held = np.array(array, order="C")
         with self._one_at_a_time:
-            self._check_whole()
+            self.check_whole()
             self._under_way = [each for each in self._under_way if not each[0].Test()]
             if self._wire is not None and held.size:
                 self._under_way.append((self._wire.Isend(_bytes(held), rank, tag), held))
@@ -255,7 +257,12 @@ class Communicator:
         """A number that is the same on both ranks: a digest of how many letters went before, and what it is."""
         return self._numbered(RankOperation.HAND_OVER, f"{count} {shape} {dtype} {label}")
 
-    def _check_whole(self) -> None:
+    def break_off(self, reason: str) -> None:
+        """Refuse to go on from here, for the first reason that there was."""
+        self._broken = self._broken or reason
+
+    def check_whole(self) -> None:
+        """RanksError behind something that was broken off: ranks have no common place any more."""
         if self._broken:
             fix = "end this launch and begin another from a checkpoint"
             raise RanksError(self.name, got=f"{self._broken}, before", need="ranks in one place", fix=fix)
@@ -328,7 +335,7 @@ class Communicator:
             return
         wire, others = self._wire, range(self.size)
         with self._one_at_a_time:
-            self._check_whole()
+            self.check_whole()
             requests = [dict[int, Any](), dict[int, Any]()]
             try:
                 for rank in others:
@@ -341,7 +348,7 @@ class Communicator:
                     self._wait(part, tag)
             except BaseException as error:
                 told = f": {error.got}" if isinstance(error, RanksError) else ""
-                self._broken = f"{type(error).__name__} in {_name_of(tag)}{told}"
+                self.break_off(f"{type(error).__name__} in {_name_of(tag)}{told}")
                 self._abandoned.append((requests, sends, receives))
                 raise
 
@@ -357,7 +364,7 @@ class Communicator:
             if not requests:
                 return
             waited = time.monotonic() - began
-            if waited < SPINNING_SECONDS:
+            if waited < self.spinning:
                 os.sched_yield()
                 continue
             self._check_peers(requests, tag)

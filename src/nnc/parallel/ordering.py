@@ -5,22 +5,53 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from nnc.parallel.beside import BEGIN_SUMS, END_SUMS
 from nnc.parallel.block_operators import ENTER, OWN_BLOCK, OWN_ROWS
 from nnc.parallel.collectives import REGISTRY
 from nnc.parallel.tensor_shards import OWN_SHARD, UNSHARD
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
-# Operators that wait for nobody.
-ALONE = (ENTER, OWN_BLOCK, OWN_ROWS, OWN_SHARD)
+# Operators that send nothing, which ranks come to in any order.
+ALONE = (ENTER, OWN_BLOCK, OWN_ROWS, OWN_SHARD, END_SUMS)
+# As many sums are on their way at most before the first of them is waited for: their memory is that of as many buckets.
+UNDER_WAY = 8
 
 
 def order_collectives(graph: SymbolicGraph) -> None:
     """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so."""
+    _sums_beside(graph)
     operators = {key: graph.execs[key].command.op for key in graph.execs.toposort()}
     together = [key for key, op in operators.items() if op.registry is REGISTRY and op not in ALONE]
     for earlier, later in pairwise(together):
         graph.connect(earlier, later)
+
+
+def _sums_beside(graph: SymbolicGraph) -> None:
+    """Sums begin before the values of the next ones are computed, and end when others are under way behind them."""
+    place = {key: number for number, key in enumerate(graph.execs.toposort())}
+    begins, ends = (
+        {graph.execs[key].command.attrs.number: key for key in place if graph.execs[key].command.op is op}
+        for op in (BEGIN_SUMS, END_SUMS)
+    )
+    for number, begin in begins.items():
+        if number + 1 in begins:
+            inputs = graph.execs[begins[number + 1]].inputs
+            writers = sorted({writer for key in inputs for writer in _writers(graph, key)}, key=place.__getitem__)
+            _connect_to_first(graph, begin, [*writers, begins[number + 1]])
+        _connect_to_first(graph, begins[min(number + UNDER_WAY, len(begins) - 1)], [ends[number]])
+
+
+def _writers(graph: SymbolicGraph, key: TensorKey | None) -> tuple[ExecKey, ...]:
+    return () if key is None else tuple(graph.writers(graph.root(key)))
+
+
+def _connect_to_first(graph: SymbolicGraph, earlier: ExecKey, others: list[ExecKey]) -> None:
+    """`earlier` before the first of the others that it does not follow from."""
+    for later in others:
+        if earlier not in graph.execs.reachable([later]):
+            graph.connect(earlier, later)
+            return
 
 
 def gather_again(graph: SymbolicGraph) -> None:

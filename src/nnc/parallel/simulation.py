@@ -11,13 +11,17 @@ its computing and one trade behind the other:
     a short sum (up to 16 KiB)         (n - 1) (alpha + B beta)
     pieces gathered or scattered       (n - 1) alpha + (n - 1)/n B beta
 
+Sums that go on beside computing (`nnc.parallel.beside`) take theirs one behind the other, from where they begin, and
+the rank waits for what is left of them where they end; computing is spread over the commands by their operations.
+
 So it is assumed that all ranks compute as long as one, come at once, and send to all others at the same rate wherever
-these are: nothing of a network's shape, and nothing hidden behind computing, which is how steps run.
+these are: nothing of a network's shape. What goes on beside computing is taken not to slow it down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
 from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
@@ -27,11 +31,12 @@ import numpy as np
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.spec import TensorSpec
+from nnc.core.values.spec import OptionalSpecs, TensorSpec
 from nnc.errors import ArgumentError, UsageError
 from nnc.graph import Op
 from nnc.ops.rules import Specs
-from nnc.ops.work import present
+from nnc.ops.work import present, work
+from nnc.parallel.beside import BEGIN_SUMS, END_SUMS
 from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE
 from nnc.parallel.collectives import (
     ALL_GATHER,
@@ -85,7 +90,8 @@ class Trade:
 class Simulation:
     """A step of `ranks`: seconds of each, and what a rank sends.
 
-    `memory` are the bytes of a rank's arena, weights and state, where a model was asked; 0 of a graph alone.
+    `hidden` are the seconds of communicating that go by while the rank computes. `memory` are the bytes of a rank's
+    arena, weights and state, where a model was asked; 0 of a graph alone.
     """
 
     ranks: int
@@ -93,12 +99,13 @@ class Simulation:
     communicating: float
     messages: int
     sent: int
+    hidden: float = 0.0
     memory: int = 0
 
     @property
     def seconds(self) -> float:
-        """Of the whole step: communication hides behind nothing."""
-        return self.computing + self.communicating
+        """Of the whole step."""
+        return self.computing + self.communicating - self.hidden
 
     @property
     def efficiency(self) -> float:
@@ -106,7 +113,8 @@ class Simulation:
         return self.computing / self.seconds if self.seconds else 1.0
 
     def __str__(self) -> str:
-        times = f"{self.seconds * 1e3:.1f} ms ({self.computing * 1e3:.1f} computing)"
+        hidden = f", {self.hidden * 1e3:.1f} hidden" if self.hidden else ""
+        times = f"{self.seconds * 1e3:.1f} ms ({self.computing * 1e3:.1f} computing{hidden})"
         memory = f", {self.memory} B of memory" if self.memory else ""
         return f"{self.ranks} ranks: {times}, {self.messages} messages and {self.sent} B sent by each{memory}"
 
@@ -121,17 +129,29 @@ def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks:
     """
     if not 0 <= computing < float("inf"):
         raise ArgumentError("simulate", got=f"computing={computing}", need="seconds, zero or more")
-    trades, most = list[Trade](), 1
-    for command, inputs, outputs in _together(graph):
+    trades, most, clock = list[Trade](), 1, _Clock(wire)
+    steps = list(_steps(graph))
+    operations = sum(work(*step) for step in steps if step[0].op.registry is not REGISTRY) or 1
+    for command, inputs, outputs in steps:
+        if command.op is END_SUMS:
+            clock.wait(command.attrs.number)
+        elif command.op.registry is not REGISTRY:
+            clock.now += computing * work(command, inputs, outputs) / operations
+        if not _is_together(command):
+            continue
         size = command.attrs.group.size if ranks is None else ranks
         if size != command.attrs.group.size and command.op not in _OF_ANY_NUMBER:
             got = f"{command.op.name} of {command.attrs.group.size} ranks, asked for {size}"
             raise UsageError("simulate", got=got, need="a graph for so many", fix=f"build it with Mesh(data={size})")
         most = max(most, size)
-        if size > 1:
-            trades += _TRADES[command.op](command.attrs, inputs, outputs, size)
+        given = tuple(map(present, inputs))
+        own = [*_TRADES[command.op](command.attrs, given, outputs, size)] if size > 1 else []
+        clock.trade(command, own)
+        trades += own
     total = _total(trades)
-    return Simulation(ranks or most, computing, wire.seconds(total), total.messages, total.nbytes)
+    communicating = wire.seconds(total)
+    hidden = max(communicating - clock.waited, 0.0)
+    return Simulation(ranks or most, computing, communicating, total.messages, total.nbytes, hidden)
 
 
 @checked
@@ -166,18 +186,52 @@ def _seconds_of_sum(ranks: Communicator, nbytes: int, rounds: int) -> float:
     return float(ranks.allreduce(np.array([median(taken[1:])]), "mean")[0])
 
 
-Together: TypeAlias = "tuple[AnyCommand, Specs, Specs]"
+@dataclass(slots=True)
+class _Clock:
+    """The time of a rank that computes, of what goes on beside it, and when each of these ends.
+
+    `waited` are the seconds in which the rank does not compute.
+    """
+
+    wire: Wire
+    now: float = 0.0
+    beside: float = 0.0
+    waited: float = 0.0
+    ends: dict[int, float] = field(default_factory=dict)
+
+    def wait(self, number: int) -> None:
+        """For what was begun."""
+        seconds = max(self.ends[number] - self.now, 0.0)
+        self.waited += seconds
+        self.now += seconds
+
+    def trade(self, command: AnyCommand, trades: Sequence[Trade]) -> None:
+        """What ranks do together, here or beside."""
+        seconds = sum(self.wire.seconds(trade) for trade in trades)
+        if command.op is BEGIN_SUMS:
+            self.beside = max(self.beside, self.now) + seconds
+            self.ends[command.attrs.number] = self.beside
+        else:
+            self.waited += seconds
+            self.now += seconds
 
 
-def _together(graph: SymbolicGraph) -> Iterator[Together]:
-    """What ranks do together, with the specs that are given and made."""
+Step: TypeAlias = "tuple[AnyCommand, OptionalSpecs, Specs]"
+
+
+def _is_together(command: AnyCommand) -> bool:
+    """Whether ranks send each other something."""
+    return command.op.registry is REGISTRY and command.op not in ALONE
+
+
+def _steps(graph: SymbolicGraph) -> Iterator[Step]:
+    """The commands of a run, with the specs that are given and made; UsageError for trades in a loop."""
     for key in graph.execs.toposort():
         record = graph.execs[key]
-        if record.command.op.registry is REGISTRY and record.command.op not in ALONE:
-            inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
-            yield record.command, tuple(map(present, inputs)), tuple(map(present, outputs))
+        inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
+        yield record.command, inputs, tuple(map(present, outputs))
         for name, body in bodies_of(record.command):
-            if any(True for _ in _together(body.graph)):
+            if any(_is_together(step[0]) for step in _steps(body.graph)):
                 got, need = f"operations among ranks in the {name} of {record.command.op.name}", "them outside of loops"
                 raise UsageError("simulate", got=got, need=need)
 
@@ -257,6 +311,7 @@ def _broadcast(attrs: object, inputs: Specs, outputs: Specs, size: int) -> Itera
 # What each operator trades: (attributes, specs given, specs made, ranks). `Any`: attributes of all operators.
 _TRADES: dict[Op[Any], Callable[[Any, Specs, Specs, int], Iterable[Trade]]] = {
     ALLREDUCE: _allreduce,
+    BEGIN_SUMS: _allreduce,
     REDUCE_SCATTER: lambda _, inputs, __, size: [_pieces(inputs[0].nbytes, size)],
     ALL_GATHER: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
     ALL_TO_ALL: lambda _, inputs, __, size: [_pieces(inputs[0].nbytes, size)],

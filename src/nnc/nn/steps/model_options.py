@@ -91,7 +91,10 @@ class ModelOptions:
     @property
     def sharding(self) -> Sharding:
         """What lies in shards, and what is split."""
-        return Sharding(self.zero_stage, self.ranks, self.tensor_ranks, self.pipe_ranks, self.pipe_stage, self.compress)
+        # Stages have an order of their own, and a limit has no room for sums that are under way.
+        beside = self.memory_limit is None and self.pipe_ranks is None
+        groups = (self.ranks, self.tensor_ranks, self.pipe_ranks)
+        return Sharding(self.zero_stage, *groups, self.pipe_stage, self.compress, beside)
 
     @property
     def pipe_ranks(self) -> RankGroup | None:

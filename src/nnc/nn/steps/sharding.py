@@ -48,6 +48,8 @@ class Sharding:
     pipe_stage: int = 0
     # In how few bits gradients are summed.
     compress: Compression | None = None
+    # Whether sums of gradients are taken while others are computed, which costs the memory of some.
+    beside: bool = False
 
     @property
     def is_parted(self) -> bool:
@@ -136,7 +138,7 @@ class Sharding:
     def reduced(self, gradients: Sequence[Symbol]) -> Sequence[Symbol]:
         """Sums over all ranks of what each gives, as optimizers follow them; in stage 3 they come so."""
         if self.group is None or self.stage == 0:
-            return sums_over(gradients, self.group)
+            return sums_over(gradients, self.group, beside=self.beside)
         return gradients if self.stage == 3 else shard_sums(gradients, self.group)
 
     def summands(self, gradients: Sequence[Symbol]) -> Sequence[Symbol]:
