@@ -232,7 +232,7 @@ INTERNAL = {
     "nnc.dynamic.transforms.control_flow.while_loop": "goes on for ever where its test says so",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     **dict.fromkeys(
-        (f"nnc.core.precautions.reading.{name}" for name in ("check_plain", "fill", "kind_of", "opened", "read_file")),
+        (f"nnc.core.precautions.reading.{name}" for name in ("fill", "kind_of", "opened", "read_file")),
         "called with paths that their callers checked",
     ),
     "HeldFile": "called with paths that their callers checked",

@@ -45,9 +45,15 @@ def _read(path: str | Path) -> Problem:
         # Files of /proc say so too, and may give bytes for ever.
         _header((), f"{path}:1")
     with Path(path).open(newline="", encoding="utf-8-sig") as file:
+        before = os.fstat(file.fileno())
         reader = csv.DictReader(file)
         reader.fieldnames = _header(reader.fieldnames or (), f"{path}:1")
-        return Problem(tuple(_block(row, f"{path}:{reader.line_num}") for row in reader))
+        problem = Problem(tuple(_block(row, f"{path}:{reader.line_num}") for row in reader))
+        now = os.fstat(file.fileno())
+    if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        got = f"{now.st_size:,} bytes: it was written while it was read"
+        raise FormatError(str(path), got=got, need="a file that nobody writes into", fix="read it again")
+    return problem
 
 
 def _header(written: Sequence[str], origin: str) -> list[str]:

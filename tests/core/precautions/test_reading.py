@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.forks import COMMANDS, forking
 
 import nnc
 from nnc import nn, onnx
-from nnc.core.precautions.reading import MappedFile, check_plain, kind_of, opened, read_file
+from nnc.core.precautions.reading import HeldFile, MappedFile, kind_of, opened, read_file
 from nnc.core.values.serialize import load_tensors
 from nnc.errors import DataError, FormatError
 from nnc.nn.data import DataFrame, read_image, read_table
@@ -65,7 +66,7 @@ def test_files_of_the_system_without_a_size_are_refused(door: str, place: str) -
 
 
 SHORTENED = """
-import os, sys, threading, nnc
+import os, sys, threading, time, nnc
 from pathlib import Path
 from nnc import nn
 from nnc.errors import NncError
@@ -85,10 +86,11 @@ loads = {"load": lambda: nnc.load(path, model), "weights": lambda: model.load_we
 done = threading.Event()
 
 def shorten():
-    while not done.is_set():
+    # Longer than a tick of a file system's clock: a write within the tick of the one before has its time.
+    while not done.wait(0.012):
         with open(path, "r+b") as file:
             file.truncate(len(content) // 2 // 4096 * 4096)
-            file.seek(0)
+            time.sleep(0.012)
             file.write(content)
 
 thread = threading.Thread(target=shorten)
@@ -113,6 +115,27 @@ def test_loading_a_file_that_somebody_shortens_is_an_error_at_most(tmp_path: Pat
     """Files were mapped while they were copied: one that was shortened then ended the process (SIGBUS)."""
     code, out, told = forking(COMMANDS).run(SHORTENED, str(tmp_path / "f"), kind)
     assert (out, code) == ("True\n", 0), told[-2000:]
+
+
+def test_what_is_written_meanwhile_is_told_and_a_file_that_takes_the_name_is_not(tmp_path: Path) -> None:
+    path, other = tmp_path / "f", tmp_path / "g"
+    for place in (path, other):
+        place.write_bytes(bytes(64))
+    past = (10**18, 10**18)
+    os.utime(path, ns=past)
+    held = HeldFile(path)
+    with opened(path) as (handle, _):
+        os.replace(other, path)
+        assert os.read(handle, 100) == bytes(64)
+    held.read(memoryview(bytearray(64)), 0)
+    os.utime(path, ns=past)
+    held = HeldFile(path)
+    with pytest.raises(FormatError, match="64 bytes: it was written while it was read.*read it again"), opened(path):
+        path.write_bytes(b"1" * 64)
+    with pytest.raises(FormatError, match="written while it was read"):
+        held.read(memoryview(bytearray(64)), 0)
+    with opened(path, writable=True) as (handle, _):
+        os.write(handle, b"2")
 
 
 @pytest.mark.parametrize("door", [name for name in DOORS if "load" not in name and name != "pretrained"])
@@ -145,8 +168,8 @@ class _Shrinking:
         os.truncate(self.path, 64)
         return found
 
-    def __exit__(self, *told: object) -> None:
-        self.opened.__exit__(None, None, None)
+    def __exit__(self, *told: Any) -> bool | None:
+        return self.opened.__exit__(*told)
 
 
 def _shrinking(path: Path, need: str) -> _Shrinking:
@@ -168,7 +191,7 @@ def test_handles_are_given_back(tmp_path: Path) -> None:
     np.arange(8.0).tofile(path)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
     for _ in range(20):
-        check_plain(path)
+        kind_of(path)
         MappedFile(path).check()
         with pytest.raises(FormatError):
             load_tensors(path)

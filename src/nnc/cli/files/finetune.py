@@ -27,7 +27,7 @@ from nnc.cli.language.tuning import (
 )
 from nnc.cli.options import AsJson, BackendName, Seed, bytes_of
 from nnc.cli.terminal import plain, write_json
-from nnc.core.precautions.reading import check_plain
+from nnc.core.precautions.reading import opened
 from nnc.errors import DataError, FormatError, UsageError
 from nnc.nn import Adam, Cosine, Dense, Flatten, Model, Progress, Sequential
 
@@ -184,18 +184,22 @@ def examples(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
     return np.ascontiguousarray(x, np.float32), y.astype(np.int64)
 
 
+def _example(path: Path) -> Array:
+    with opened(path, "a .npy file"):
+        example: Array = np.load(path, allow_pickle=False)
+    return example
+
+
 def _archive(path: Path) -> tuple[Array, Array]:
-    check_plain(path, "a .npz file")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with opened(path, "a .npz file"), np.load(path, allow_pickle=False) as archive:
             return archive["x"], archive["y"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError("--data", got=f"{path}: {error}", need="a .npz file with x and y") from None
 
 
 def _rows(path: Path, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    check_plain(path, "a CSV file")
-    with path.open(newline="", encoding="utf-8") as file:
+    with opened(path, "a CSV file"), path.open(newline="", encoding="utf-8") as file:
         try:
             table = np.array([[float(cell) for cell in row] for row in csv.reader(file) if row])
             return table[:, :-1].reshape(-1, *shape), table[:, -1].astype(np.int64)
@@ -214,8 +218,6 @@ def _folders(path: Path) -> tuple[Array, Array]:
     if not files:
         raise DataError("--data", got=f"{path} without classes", need="a folder of .npy files for each class")
     try:
-        return np.stack([np.load(file, allow_pickle=False) for _, _, file in files]), np.array(
-            [value for _, value, _ in files]
-        )
+        return np.stack([_example(file) for _, _, file in files]), np.array([value for _, value, _ in files])
     except ValueError as error:
         raise FormatError("--data", got=f"{path}: {error}", need="arrays of one shape") from None

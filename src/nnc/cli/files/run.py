@@ -13,7 +13,7 @@ import typer
 from nnc.cli.files.onnx_model import Array, ModelFile, Sizes, load, named, random_feeds
 from nnc.cli.options import AsJson, BackendName, DeviceName, placed
 from nnc.cli.terminal import Json, add_row, output, table, write_json
-from nnc.core.precautions.reading import check_plain
+from nnc.core.precautions.reading import opened
 from nnc.core.precautions.replacement import make_folder
 from nnc.errors import FormatError, UsageError
 
@@ -63,9 +63,9 @@ def run(
 
 
 def _array(path: str) -> Array:
-    check_plain(path, "a .npy file")
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        with opened(path, "a .npy file"):
+            array: Array = np.load(path, allow_pickle=False)
     except ValueError as error:
         raise FormatError("--input", got=f"{path}: {error}", need="a .npy file") from None
     if not isinstance(array, np.ndarray):

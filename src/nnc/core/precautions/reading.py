@@ -1,7 +1,9 @@
 """Files of unknown origin: opened without waiting, plain files alone, read whole up to a limit or mapped when asked.
 
 A device has no end, a pipe has no writer yet, a folder is no file, and files of /proc may wait for ever: all of them
-are refused.
+are refused. What is written into a file while it is read is noticed by its size and the time of its last write: half of
+what is read may be old, and pages that were cut off meanwhile read as zeros. A file that takes its name, as all that
+nnc writes does, is another one.
 """
 
 from __future__ import annotations
@@ -48,7 +50,10 @@ KINDS = (
 
 @contextmanager
 def opened(path: Path | str, need: str = "a readable file", *, writable: bool = False) -> Iterator[tuple[int, int]]:
-    """The handle and the size of a plain file; FormatError for anything else. Links are followed."""
+    """The handle and the size of a plain file; FormatError for anything else. Links are followed.
+
+    FormatError at the end too, where somebody wrote into the file meanwhile; not where it was opened to be written.
+    """
     place = Path(path)
     flags = (
         (os.O_RDWR if writable else os.O_RDONLY)
@@ -70,8 +75,18 @@ def opened(path: Path | str, need: str = "a readable file", *, writable: bool = 
         if not status.st_size and not _is_empty(handle):
             raise FormatError(str(place), got="a file without a size, as those of the system are", need=need)
         yield handle, status.st_size
+        if not writable:
+            _check_unwritten(place, handle, status)
     finally:
         os.close(handle)
+
+
+def _check_unwritten(path: Path | str, handle: int, before: os.stat_result) -> None:
+    """FormatError where a file has another size, or was written, since `before`."""
+    now = os.fstat(handle)
+    if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+        got = f"{now.st_size:,} bytes: it was written while it was read"
+        raise FormatError(str(path), got=got, need="a file that nobody writes into", fix="read it again")
 
 
 def _is_empty(handle: int) -> bool:
@@ -80,12 +95,6 @@ def _is_empty(handle: int) -> bool:
         return not os.read(handle, 1)
     except OSError:
         return False
-
-
-def check_plain(path: Path | str, need: str = "a readable file") -> None:
-    """FormatError for what is no plain file, before another library opens it."""
-    with opened(path, need):
-        pass
 
 
 def kind_of(path: Path | str) -> str:
@@ -140,17 +149,23 @@ def _read_at(handle: int, target: memoryview, offset: int) -> int:
 class HeldFile:
     """A plain file that stays open, whichever takes its name: its bytes are read when they are asked for."""
 
-    __slots__ = ("__weakref__", "_handle", "path", "size")
+    __slots__ = ("__weakref__", "_handle", "_opened", "path", "size")
 
     def __init__(self, path: Path | str, need: str = "a readable file", *, writable: bool = False) -> None:
         self.path = str(path)
         with opened(path, need, writable=writable) as (handle, size):
             self.size = size
+            self._opened = None if writable else os.fstat(handle)
             self._handle = os.dup(handle)
 
     def read(self, target: memoryview, offset: int) -> None:
-        """Fill the target from `offset` on; FormatError where the file has no more. Threads may read at once."""
+        """Fill the target from `offset` on; FormatError where the file has no more, or was written since it was opened.
+
+        Threads may read at once.
+        """
         fill(self.path, self._handle, target, offset)
+        if self._opened is not None:
+            _check_unwritten(self.path, self._handle, self._opened)
 
     def __reduce__(self) -> tuple[Callable[[str], HeldFile], tuple[str]]:
         # Copies open the file anew: of two that share a handle the first to go would close it.

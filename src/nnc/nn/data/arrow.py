@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.core.precautions.reading import check_plain, kind_of
+from nnc.core.precautions.reading import kind_of, opened
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import BackendError, DataError, FormatError, OutOfMemoryError
 
@@ -39,7 +39,6 @@ def extra_module(name: str) -> ModuleType:
 def csv_columns(path: Path, columns: tuple[str, ...]) -> dict[str, Column]:
     """The columns of a CSV file with a head; all of them unless some are named."""
     arrow_csv = extra_module("pyarrow.csv")
-    check_plain(path, "a table")
     names = _wide_head(path)
     if not names:
         return table_columns(path, columns, lambda: arrow_csv.read_csv(path))
@@ -62,7 +61,7 @@ def csv_columns(path: Path, columns: tuple[str, ...]) -> dict[str, Column]:
 def _wide_head(path: Path) -> list[str]:
     """The names in the head of a file with more columns than a group; else none."""
     try:
-        with path.open("rb") as file:
+        with opened(path, "a table"), path.open("rb") as file:
             line = file.readline()
         if line.count(b",") < GROUP_OF_COLUMNS:
             return []
@@ -78,9 +77,9 @@ def table_columns(
 ) -> dict[str, Column]:
     """The wanted columns of the table that `read` gives, all where none are named; errors are ours."""
     arrow = extra_module("pyarrow")
-    check_plain(path, "a table")
     try:
-        table = read()
+        with opened(path, "a table"):
+            table = read()
     except (arrow.ArrowInvalid, arrow.ArrowKeyError, UnicodeDecodeError) as error:
         kind = kind_of(path)
         got = f"{kind}: {str(error).splitlines()[0]}" if kind else str(error).splitlines()[0]

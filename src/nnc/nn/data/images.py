@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Count, Positive, Probability, Rate, Size, checked, explained
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import check_plain
+from nnc.core.precautions.reading import opened
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError, ShapeError
 from nnc.nn.data.arrow import extra_module
@@ -86,9 +86,8 @@ MOST_VALUES, VALUES_A_BYTE = 1 << 26, 32
 def read_image(path: Path | str, size: tuple[Count, Count] | None = None, *, channels: Count = 3) -> Image:
     """[height, width, channels] in 0..1, scaled to `size` (height, width); DataError where it cannot be read."""
     pillow = extra_module("PIL.Image")
-    check_plain(path, "an image")
     try:
-        with pillow.open(path) as file:
+        with opened(path, "an image"), pillow.open(path) as file:
             _check_pixels(Path(path), file.width * file.height * channels)
             wide = file.mode[0] in "IF"
             picture = pillow.fromarray(_upper_bytes(file.mode, np.asarray(file))) if wide else file

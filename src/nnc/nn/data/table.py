@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Size, checked
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import check_plain, kind_of
+from nnc.core.precautions.reading import kind_of, opened
 from nnc.core.precautions.replacement import reason_of
 from nnc.errors import DataError, FormatError
 from nnc.nn.data.data_set import Examples
@@ -113,9 +113,8 @@ def _inputs(path: str, scheme: TableScheme, cells: Mapping[str, Sequence[str]]) 
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[str]]]:
-    check_plain(path, "a CSV file")
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with opened(path, "a CSV file"), path.open(newline="", encoding="utf-8-sig") as file:
             lines = [[cell.strip() for cell in row] for row in csv.reader(file)]
     except (csv.Error, UnicodeDecodeError) as error:
         kind = kind_of(path)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.precautions.reading import opened
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.values.device import AnyDevice
 from nnc.core.values.serialize import save_tensors
@@ -159,7 +160,7 @@ savez_compressed = savez
 def _zipped(path: Path | str) -> dict[str, Tensor]:
     """The arrays of an `.npz` file."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with opened(path, "arrays in an .npz file"), np.load(path, allow_pickle=False) as arrays:
             return {name: Tensor.from_numpy(arrays[name]) for name in arrays.files}
     except (ValueError, EOFError, BadZipFile, NotImplementedError) as error:
         raise FormatError(str(path), got=str(error), need="arrays in an .npz file", origin=caller_origin()) from None
