@@ -11,6 +11,8 @@
 A process that nobody launched is a world of one rank, where all of it runs as copies.
 """
 
+from nnc.parallel.clusters import launch_with_dask as launch_with_dask
+from nnc.parallel.clusters import launch_with_ray as launch_with_ray
 from nnc.parallel.collectives import all_gather as all_gather
 from nnc.parallel.collectives import all_to_all as all_to_all
 from nnc.parallel.collectives import allreduce as allreduce

@@ -19,8 +19,7 @@ from nnc.arguments import Count, Size, checked
 from nnc.core.precautions.replacement import make_folder
 from nnc.core.settings import usable_cores
 from nnc.errors import BackendError, UsageError
-from nnc.parallel.places import FIX
-from nnc.parallel.rank import LOGS, QUIET
+from nnc.parallel.places import FIX, LOGS, QUIET
 
 # How often the ranks were started before.
 RESTART = "NNC_RESTART"
@@ -43,10 +42,7 @@ def launch(
     file there; `quiet` ranks print nothing but the first's. `told` hears of a start anew, and NNC_RESTART counts them
     for the program, which goes on from its checkpoint. Ctrl-C ends all ranks and is no failure that is tried again.
     """
-    if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
-        raise UsageError("launch", got="no program", need="a script, or -m and a module")
-    if arguments[0] != "-m" and not os.path.isfile(arguments[0]):
-        raise UsageError("launch", got=f"no file {arguments[0]}", need="a script")
+    check_program(arguments)
     command = command_of(ranks, arguments, hosts)
     environment = dict(os.environ)
     if hosts is None:
@@ -62,6 +58,14 @@ def launch(
             return code
         told(f"ended with {code}; start {attempt + 2} of {restarts + 1}")
     return code
+
+
+def check_program(arguments: Sequence[str]) -> None:
+    """UsageError for what is no program."""
+    if not arguments or (arguments[0] == "-m" and len(arguments) < 2):
+        raise UsageError("launch", got="no program", need="a script, or -m and a module")
+    if arguments[0] != "-m" and not os.path.isfile(arguments[0]):
+        raise UsageError("launch", got=f"no file {arguments[0]}", need="a script")
 
 
 def command_of(ranks: int, arguments: Sequence[str], hosts: Path | None = None) -> list[str]:

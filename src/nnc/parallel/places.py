@@ -12,6 +12,8 @@ from nnc.errors import BackendError
 # By launcher: MPICH, Intel MPI and `srun --mpi=pmi2`; Open MPI; what speaks PMIx.
 RANK_NAMES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 FIX = "pip install 'nnc[mpi]'"
+# What a launch tells its ranks: the folder that they print to, and that none but the first prints.
+LOGS, QUIET = "NNC_RANK_LOGS", "NNC_RANK_QUIET"
 
 
 def rank_in(environment: Mapping[str, str] = os.environ) -> int | None:

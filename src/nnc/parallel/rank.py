@@ -14,8 +14,8 @@ import traceback
 from pathlib import Path
 
 from nnc.parallel.communicator import world
+from nnc.parallel.places import LOGS, QUIET
 
-LOGS, QUIET = "NNC_RANK_LOGS", "NNC_RANK_QUIET"
 FORWARDING_SECONDS = 0.3
 
 
