@@ -25,9 +25,14 @@ class ProcessorClaims(TableClaims[LlvmKernel]):
         computing = nanoseconds(self.target, computed(SCALARS[results[0].dtype.name]), products)
         wishes = row_wishes(command, present, results, self.target)
         return tuple(
-            LayoutWish(place, layout, 1.0 if self.target.small else saved / (saved + computing))
+            LayoutWish(place, layout, 1.0 if self.target.small else _share(saved, computing))
             for place, (layout, saved) in wishes.items()
         )
+
+
+def _share(saved: float, computing: float) -> float:
+    """What packing is of a kernel's time; nothing of products without elements."""
+    return saved / (saved + computing) if saved else 0.0
 
 
 def processor_claims(target: TargetDescription) -> ProcessorClaims:

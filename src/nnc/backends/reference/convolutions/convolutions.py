@@ -59,7 +59,7 @@ def convolution(attrs: ConvolutionAttrs, inputs: Inputs, outputs: Outputs) -> No
     filters = filters_of(w, attrs.groups)
     for images in image_blocks(len(padded), math.prod((*sizes, *w.shape[:-1])) * attrs.groups):
         y = product(columns_of(padded[images], kernel, attrs.window, sizes, attrs.groups), filters)
-        flat = y.transpose(1, 0, 2).reshape(-1, *sizes, w.shape[-1])
+        flat = y.transpose(1, 0, 2).reshape(images.stop - images.start, *sizes, w.shape[-1])
         write(outputs[0][images], flat if bias is None else flat + bias)
 
 

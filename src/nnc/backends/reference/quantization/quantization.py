@@ -103,7 +103,8 @@ def integer_convolution(attrs: IntegerConvolutionAttrs, inputs: Inputs, outputs:
     right = filters_of(filters, attrs.groups)
     for images in image_blocks(len(padded), math.prod((*sizes, *filters.shape[:-1])) * attrs.groups):
         y = product(columns_of(padded[images], kernel, attrs.window, sizes, attrs.groups), right)
-        write(outputs[0][images], wrapped(y.transpose(1, 0, 2).reshape(-1, *sizes, filters.shape[-1])))
+        shape = (images.stop - images.start, *sizes, filters.shape[-1])
+        write(outputs[0][images], wrapped(y.transpose(1, 0, 2).reshape(shape)))
 
 
 ROWS: Rows = {

@@ -26,6 +26,11 @@ def before(y: Array, first: Array, reverse: bool) -> Array:
     return np.concatenate([y[1:], first[None]] if reverse else [first[None], y[:-1]])
 
 
+def steps(values: Array, reverse: bool) -> range:
+    """The steps in the order of time; none for a batch of nothing, of which a file may ask for 2^40 steps."""
+    return time_order(len(values) if values.size else 0, reverse)
+
+
 def through_sigmoid(g: Array, y: Array) -> Array:
     """g · y · (1 - y)."""
     return np.asarray(g * y * (1 - y))
@@ -41,7 +46,7 @@ def lstm(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> None:
     z, u, h, c = (widen(array) for array in inputs)
     shape = (*z.shape[:2], h.shape[1])
     y, cells, gates = np.empty(shape, z.dtype), np.empty(shape, z.dtype), np.empty(z.shape, z.dtype)
-    for index in time_order(len(z), attrs.reverse):
+    for index in steps(z, attrs.reverse):
         i, f, g, o = parts(z[index] + product(h, u), 4)
         i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
         c = f * c + i * g
@@ -56,7 +61,7 @@ def lstm_gradient(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> No
     g_y, g_cells, gates, cells, u, c = (widen(array) for array in inputs)
     earlier, back = before(cells, c, attrs.reverse), u.swapaxes(0, 1)
     by_h, by_c, by_z = np.zeros_like(c), np.zeros_like(c), np.empty(gates.shape, gates.dtype)
-    for index in reversed(time_order(len(gates), attrs.reverse)):
+    for index in reversed(steps(gates, attrs.reverse)):
         i, f, g, o = parts(gates[index], 4)
         bent = np.tanh(cells[index])
         by_h = by_h + g_y[index]
@@ -78,7 +83,7 @@ def gru(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> None:
     bias = 0 if inputs[3] is None else widen(inputs[3])
     units = h.shape[1]
     y, gates = np.empty((*z.shape[:2], units), z.dtype), np.empty((*z.shape[:2], 4 * units), z.dtype)
-    for index in time_order(len(z), attrs.reverse):
+    for index in steps(z, attrs.reverse):
         z1, z2, z3 = parts(z[index], 3)
         m1, m2, m3 = parts(product(h, u) + bias, 3)
         r, s = sigmoid(z1 + m1), sigmoid(z2 + m2)
@@ -95,7 +100,7 @@ def gru_gradient(attrs: RecurrentAttrs, inputs: Inputs, outputs: Outputs) -> Non
     earlier, back = before(y, h, attrs.reverse), u.swapaxes(0, 1)
     shape = (*y.shape[:2], 3 * y.shape[2])
     by_h, by_z, by_m = np.zeros_like(h), np.empty(shape, y.dtype), np.empty(shape, y.dtype)
-    for index in reversed(time_order(len(gates), attrs.reverse)):
+    for index in reversed(steps(gates, attrs.reverse)):
         r, s, n, m = parts(gates[index], 4)
         by_h = by_h + g_y[index]
         by_n = through_tanh(by_h * (1 - s), n)
@@ -111,7 +116,7 @@ def rnn(attrs: RnnAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """h = tanh(z + h₋ · u), or relu."""
     z, u, h = (widen(array) for array in inputs)
     y = np.empty(z.shape, z.dtype)
-    for index in time_order(len(z), attrs.reverse):
+    for index in steps(z, attrs.reverse):
         total = z[index] + product(h, u)
         h = np.tanh(total) if attrs.activation is Activation.TANH else relu(total)
         y[index] = h
@@ -122,7 +127,7 @@ def rnn_gradient(attrs: RnnAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """Step by step from the end: through the function, then h' = z' · u^T."""
     g_y, y, u = (widen(array) for array in inputs)
     by_h, by_z = np.zeros_like(y[0]), np.empty(y.shape, y.dtype)
-    for index in reversed(time_order(len(y), attrs.reverse)):
+    for index in reversed(steps(y, attrs.reverse)):
         by_h = by_h + g_y[index]
         slope = through_tanh(by_h, y[index]) if attrs.activation is Activation.TANH else by_h * step(y[index])
         by_z[index] = slope

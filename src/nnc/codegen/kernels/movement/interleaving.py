@@ -48,7 +48,7 @@ class Interleaving(WithoutMemory, WithSizes):
         sizes, (read, written) = collapse(shape, (source.strides, target.strides))
         for weaves, apart, woven in ((True, read, written), (False, written, read)):
             i, j = (next((axis for axis, step in enumerate(steps) if step == 1), -1) for steps in (apart, woven))
-            if -1 in (i, j) or i == j or woven[i] != sizes[j] or sizes[j] > MOST_ROWS or sizes[i] < LEAST:
+            if -1 in (i, j) or i == j or woven[i] != sizes[j] or not 0 < sizes[j] <= MOST_ROWS or sizes[i] < LEAST:
                 continue
             rest = [axis for axis in range(len(sizes)) if axis not in (i, j)]
             x, y = (

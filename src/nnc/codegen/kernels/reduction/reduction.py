@@ -114,7 +114,8 @@ class Reduction(WithoutScratch, WithSizes):
         """All sizes are read, of merged axes: those that are contiguous last, as they are."""
         axes = [axis for axis, size in enumerate(self.shape) if size != 1]
         last = bool(axes) and self.reduced[axes[-1]]
-        parts = [_select(self, not last), _select(self, last)]
+        whole = _emptied(self)
+        parts = [_select(whole, not last), _select(whole, last)]
         sizes = tuple([size for places, _ in parts for size in places])
         marks = tuple([gone for gone, (places, _) in zip((not last, last), parts, strict=True) for _ in places])
         strides = [
@@ -270,6 +271,15 @@ class ReductionNest:
         if self.swept:
             return math.prod(self.kept[:-1])
         return math.prod(self.kept[:-1]) * self.blocks if self.along_kept else self.outputs
+
+
+def _emptied(problem: Reduction) -> Reduction:
+    """The same, each reduced axis empty where one is: 2^40 rows of nothing need no loop."""
+    reduced = [size for size, gone in zip(problem.shape, problem.reduced, strict=True) if gone]
+    if 0 not in reduced:
+        return problem
+    shape = [0 if gone else size for size, gone in zip(problem.shape, problem.reduced, strict=True)]
+    return replace(problem, shape=tuple(shape))
 
 
 def _select(problem: Reduction, reduced: bool) -> tuple[Shape, tuple[Shape, ...]]:
