@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forks import COMMANDS, forking
 from tests.language.small_models import write_text_model
 
 pytest.importorskip("tokenizers", reason="the extra language is not installed")
@@ -148,6 +149,53 @@ def test_a_server_that_is_stopped_says_so_and_tells_its_port(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         complaint = call("serve", place, "--port", taken.getsockname()[1], *FAST).complaint()
     assert "in use; need an address of this machine and a free port. Fix: --port 0" in complaint
+
+
+ENDING = """
+import json, os, signal, sys, threading, time
+from http.client import HTTPConnection
+import nnc.cli.language.serve as serving
+from nnc.cli.main import main
+from nnc.language import language_model
+from nnc.language.serving import worker
+serving.GRACE = worker.LAST_SECONDS = 0.2
+worker.AnsweringWorker._stream = lambda *asked: time.sleep(60)
+replies = []
+
+def ask(port, stream):
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    body = json.dumps({"prompt": "he", "stream": stream})
+    connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    replies.append((reply.status, "a server that ends" in reply.read().decode()))
+
+def told(facts):
+    port = int(facts["url"].rpartition(":")[2].split("/")[0])
+    asking = [threading.Thread(target=ask, args=(port, stream)) for stream in (False, True)]
+
+    def stop():
+        for thread in asking:
+            thread.start()
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGINT)
+        for thread in asking:
+            thread.join()
+
+    threading.Thread(target=stop, daemon=True).start()
+
+serving.write_json = told
+began = time.monotonic()
+code = main(["serve", sys.argv[1], "--port", "0", "--json", "--context", "64", "--backend", "reference"])
+print(code, sorted(replies), time.monotonic() - began < 20, flush=True)
+"""
+
+
+def test_answers_that_outlast_the_end_of_a_server_are_told_so(place: Path) -> None:
+    """uvicorn cancelled them, which was a trace of Python's, and a prompt that was read was waited for a minute."""
+    pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+    code, out, told = forking(COMMANDS).run(ENDING, str(place))
+    assert (code, out) == (0, "130 [(503, True), (503, True)] True\n"), told
+    assert "Traceback" not in told
 
 
 def test_quantize_writes_a_file_that_is_read(call: Callable[..., Any], place: Path, folder: Path) -> None:

@@ -203,7 +203,7 @@ def read_onnx(place: Path) -> None:
     """As a user of a file whom nobody told who made it: what is in it, what it needs, what it gives."""
     found = load(place, {"n": 2, "batch": 2}, backend="reference")
     given = found.placeholders()
-    # A run over 2^40 rows of nothing takes as many steps where a loop or a GRU's cells are asked for: the caller's wish.
+    # A loop or a GRU takes 2^40 steps over as many rows of nothing: the caller's wish.
     steps = max((size for one in given.values() if not one.size for size in one.shape), default=0)
     if steps < MOST_STEPS and max(sum(one.nbytes for one in given.values()), _arena(found)) < MOST_ARENA:
         found.run({name: np.array(one) for name, one in given.items()})

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated
+from threading import Timer
+from types import FrameType
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -36,6 +39,8 @@ Waiting = Annotated[int, typer.Option(min=1, max=10_000, help="Requests that may
 Slots = Annotated[
     int, typer.Option(min=1, max=256, help="Requests answered side by side, each with caches of its own.")
 ]
+
+Handle: TypeAlias = Callable[[int, FrameType | None], None]
 
 # Seconds for answers that have begun when the server is asked to end, and connections that may wait.
 GRACE, BACKLOG = 5, 2048
@@ -84,9 +89,26 @@ def serve(
         else:
             complain(f"{model.name} at {url}")
         # `uvicorn.run` would end with 0 behind Ctrl-C, as if it had been done.
-        settings = server.Config(app, log_level="warning", timeout_graceful_shutdown=GRACE)
-        server.Server(settings).run(sockets=[held_port])
+        settings = server.Config(app, log_level="warning", timeout_graceful_shutdown=2 * GRACE)
+        running = server.Server(settings)
+        running.handle_exit = _ending(running.handle_exit, app.state.end)
+        running.run(sockets=[held_port])
     return 0
+
+
+def _ending(handle: Handle, end: Callable[[], None]) -> Handle:
+    """What a signal does: `handle` lets answers go on, and those that do behind `GRACE` are told that the server ends.
+
+    uvicorn cancels them instead, which cuts their connections and is a trace of Python in its log.
+    """
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        timer = Timer(GRACE, end)
+        timer.daemon = True
+        timer.start()
+        handle(number, frame)
+
+    return ended
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -21,6 +21,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -75,7 +76,10 @@ def application(
         finally:
             await run_in_threadpool(service.worker.stop)
 
-    return Starlette(routes=service.routes(), lifespan=running, exception_handlers={HTTPException: _no_route})
+    app = Starlette(routes=service.routes(), lifespan=running, exception_handlers={HTTPException: _no_route})
+    # For whoever runs it: those who wait are told at once, not when their connections are cut.
+    app.state.end = service.worker.end
+    return app
 
 
 class ModelService:
@@ -140,7 +144,8 @@ class ModelService:
 
     async def _embeddings(self, request: Request) -> Response:
         asked = parsed_texts(await _body(request))
-        vectors, tokens = await run_in_threadpool(lambda: self._read(asked.texts))
+        # A server that ends does not wait for them.
+        vectors, tokens = await to_thread.run_sync(lambda: self._read(asked.texts), abandon_on_cancel=True)
         return JSONResponse(vectors_reply(vectors, self._name, tokens, encoded=asked.encoded))
 
     def _read(self, texts: tuple[str, ...]) -> tuple[Any, int]:
@@ -160,8 +165,8 @@ def _replying(handle: Handler) -> Handler:
             return await handle(request)
         except BusyError as error:
             return _refused(429, str(error), headers={"Retry-After": "1"})
-        except EndingError as error:
-            return _refused(503, str(error))
+        except (EndingError, asyncio.CancelledError) as error:
+            return _refused(503, str(error) or "the server ends")
         except _TooLargeError as error:
             return _refused(413, str(error))
         except RequestError as error:

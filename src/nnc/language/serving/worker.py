@@ -44,6 +44,9 @@ class Finish:
     shares: tuple[TokenShare, ...] = ()
 
 
+# Seconds that a server that ends waits for its threads: a step of a large model, but not a prompt nor a compilation.
+LAST_SECONDS = 5.0
+
 Part: TypeAlias = TextPart | Finish
 Answer: TypeAlias = Part | BaseException
 
@@ -101,15 +104,22 @@ class AnsweringWorker:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """Give up what is answered and what waits, and end the threads."""
+    def end(self) -> None:
+        """Tell all who wait for an answer, or for the rest of one, that the server ends; their threads follow."""
         for ticket in self._line.end():
             ticket.send(_ending())
         for current in tuple(self._current.values()):
             current.given_up.set()
+            # Its thread may read a prompt, or compile, for a minute yet.
+            current.send(_ending())
+
+    def stop(self) -> None:
+        """Give up what is answered and what waits, and end the threads; one that does not is left to the process."""
+        self.end()
+        last = time.monotonic() + LAST_SECONDS
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join(timeout=60)
+                thread.join(timeout=max(last - time.monotonic(), 0.0))
 
     @property
     def answering(self) -> int:
@@ -175,6 +185,7 @@ class AnsweringWorker:
             # One that came between the end of the line and here is not among those that the end gives up.
             if self._line.ended:
                 ticket.given_up.set()
+                ticket.send(_ending())
             self._count(waited=time.perf_counter() - ticket.came)
             last = self._answer(ticket)
             del self._current[number]
