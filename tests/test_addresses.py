@@ -87,6 +87,11 @@ def test_few_addresses_are_told_of_and_more_are_used(
     assert rest == ["went on"]
 
 
+def test_addresses_are_held_before_any_limit_is_met() -> None:
+    """With 2 MB left none could be had any more, and the error that says so was a MemoryError itself, once."""
+    assert forking(LIBRARIES).run("import nnc.addresses as held; print(len(held._RESERVE))")[1] == "1\n"
+
+
 FULL = """
 import resource
 from pathlib import Path

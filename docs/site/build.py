@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -69,8 +70,11 @@ def _write(path: Path, text: str) -> None:
 
 def main(folder: Path, *, asked: bool = True) -> int:
     """Build the site into `folder`; Sphinx's exit code."""
-    with TemporaryDirectory() as name:
-        lay_out(Path(name), asked=asked)
+    folder = folder.absolute()
+    with TemporaryDirectory() as name, TemporaryDirectory() as aside:
+        # Functions that are asked with wrong arguments write files, of names that nobody chose.
+        with chdir(aside):
+            lay_out(Path(name), asked=asked)
         return int(build_main(["-W", "--keep-going", "-n", "-q", "-b", "html", name, str(folder)]))
 
 

@@ -58,9 +58,7 @@ def within_addresses(step: str) -> Iterator[None]:
     So are errors of the system and of its loader that say the same, and under a limit a SystemError: code in C that did
     not look whether it got memory.
     """
-    if not _RESERVE:
-        with suppress(OSError, MemoryError):
-            _RESERVE.append(mmap.mmap(-1, RESERVE_BYTES))
+    _reserve()
     try:
         yield
     except OutOfMemoryError:
@@ -70,6 +68,17 @@ def within_addresses(step: str) -> Iterator[None]:
         if not is_shortage(error):
             raise
         raise _shortage(step, "memory for it") from None
+
+
+def _reserve() -> None:
+    """Hold addresses that nothing is in, where there are some."""
+    if not _RESERVE:
+        with suppress(OSError, MemoryError):
+            _RESERVE.append(mmap.mmap(-1, RESERVE_BYTES))
+
+
+# Before any limit is met: below one of 2 MB there is no reserve to be had.
+_reserve()
 
 
 def is_shortage(error: Exception) -> bool:

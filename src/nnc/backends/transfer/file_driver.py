@@ -19,6 +19,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from nnc.core.precautions.forking import fork_safe_lock
+from nnc.core.precautions.replacement import reason_of
 from nnc.core.running.devices import DeviceFacts
 from nnc.core.running.file_device import checked_folder, folder_count, folder_of
 from nnc.core.values.device import FILE, Device
@@ -84,7 +85,8 @@ class FileMemory:
             try:
                 count = move(self._file, part, place + moved)
             except OSError as error:
-                raise DeviceError("offload", got=f"{self.folder}: {error}", need="a disk that answers") from error
+                got = f"{self.folder}: {reason_of(error)}"
+                raise DeviceError("offload", got=got, need="a disk that answers") from error
             if not count:
                 raise DeviceError("offload", got=f"a file of {self.folder} that became shorter", need="its bytes")
             moved += count
@@ -123,7 +125,7 @@ class FileDriver:
             memory = FileMemory(folder, begin, nbytes)
         except OSError as error:
             checked_folder(folder)
-            got, fix = f"{nbytes} bytes in {folder}: {error.strerror or error}", "free some, or name another folder"
+            got, fix = f"{nbytes} bytes in {folder}: {reason_of(error)}", "free some, or name another folder"
             raise OutOfMemoryError("offload_folder", got=got, need="room on its disk", fix=fix) from error
         with self._lock:
             self._files[begin] = memory

@@ -13,6 +13,7 @@ from time import perf_counter
 
 from nnc.arguments import shown
 from nnc.core.precautions.forking import fork_safe_lock
+from nnc.core.precautions.replacement import reason_of
 from nnc.core.values.device import FILE, Device
 from nnc.errors import UsageError
 
@@ -54,7 +55,8 @@ def checked_folder(folder: Folder) -> Path:
         with tempfile.TemporaryFile(dir=path):
             return path
     except (OSError, ValueError) as error:
-        raise UsageError("offload_folder", got=f"{shown(str(folder))}: {error}", need=need) from None
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise UsageError("offload_folder", got=f"{shown(str(folder))}: {reason}", need=need) from None
 
 
 def folder_count() -> int:

@@ -105,8 +105,9 @@ def test_what_is_no_folder_is_refused(tmp_path: Path, folder: object) -> None:
     named = tmp_path / folder if isinstance(folder, str) and folder else folder
     with pytest.raises(UsageError, match=r"offload_folder"):
         nn.Model(nn.Dense(2), (2,), offload_folder=named)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"offload_folder"):
+    with pytest.raises(UsageError, match=r"offload_folder") as caught:
         program(named, 1)  # type: ignore[arg-type]
+    assert "Errno" not in str(caught.value)
 
 
 def test_a_system_without_pwrite_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_a_folder_that_went_is_told_of_and_may_come_back(tmp_path: Path) -> None
     folder.mkdir()
     made = offloading(folder)
     folder.rmdir()
-    with pytest.raises(UsageError, match=r"No such file or directory"):
+    with pytest.raises(UsageError, match=r": no such file or directory; need"):
         ran(made)
     folder.mkdir()
     assert ran(made) == ran(program(None, None))
@@ -134,7 +135,7 @@ def test_a_full_disk_is_an_error_before_the_run(tmp_path: Path, monkeypatch: pyt
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full)
-        with pytest.raises(OutOfMemoryError, match=r"No space left on device.*another folder"):
+        with pytest.raises(OutOfMemoryError, match=r": no space left on device; need.*another folder"):
             ran(made)
     assert ran(made) == ran(program(None, None))
 
@@ -148,7 +149,7 @@ def test_a_disk_that_fails_is_an_error_of_the_run(tmp_path: Path, monkeypatch: p
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "preadv", failing)
-        with pytest.raises(DeviceError, match=r"Input/output error"):
+        with pytest.raises(DeviceError, match=r": input/output error; need"):
             ran(made)
     assert ran(made) == expected
 
