@@ -271,6 +271,8 @@ def test_the_memory_of_a_generation_is_known_before() -> None:
 
 def test_caches_are_handed_on_empty_with_their_programs() -> None:
     model = language_model()
+    with pytest.raises(UsageError, match="rows; need at most 1,048,576 rows that share pages"):
+        model.generation_caches(10**300, 20, 1)
     first = model.generation_caches(1, 20)
     step = model.generation_step(first, 1)
     first.reach = 7

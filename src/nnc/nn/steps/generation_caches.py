@@ -12,6 +12,7 @@ from dataclasses import field
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
@@ -65,6 +66,10 @@ def alike(*rows: Sequence[int]) -> int:
     return same
 
 
+# Each is a list, whether it has a page or not.
+MOST_ROWS = 1 << 20
+
+
 @dataclass(slots=True, eq=False)
 class Pages:
     """Which of `count` pages each row has, in the order of its columns; `users` says how many rows have each.
@@ -79,7 +84,10 @@ class Pages:
 
     @classmethod
     def of(cls, count: int, rows: int) -> Pages:
-        """All free."""
+        """All free; UsageError for more than `MOST_ROWS`."""
+        if rows > MOST_ROWS:
+            need = f"at most {MOST_ROWS:,} rows that share pages"
+            raise UsageError("generation_caches", got=f"{shown(rows)} rows", need=need)
         try:
             return cls(count, [[] for _ in range(rows)], [0] * count, [*reversed(range(count))])
         except (MemoryError, OverflowError):
