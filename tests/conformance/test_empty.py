@@ -12,8 +12,9 @@ from tests.conformance.case import Argument, Array
 from tests.conformance.cases import CASES, Case
 from tests.conformance.runs import BACKENDS, REFERENCE, check_agreement, run
 
+from nnc.core.running.dispatch import Backend
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import F32
+from nnc.core.values.dtype import F32, DType
 from nnc.errors import NncError
 from nnc.ops.movement.broadcast import REDUCE_SUM, ReduceAttrs
 from nnc.ops.operators import OPERATORS
@@ -44,6 +45,14 @@ def emptied(case: Case) -> Iterator[Case]:
             yield changed
 
 
+def given(backend: Backend, case: Case, dtype: DType) -> list[Array]:
+    """The results; none where zeros are refused: an index outside of an axis without places, a singular matrix."""
+    try:
+        return run(backend, case, dtype, "contiguous", ())
+    except NncError:
+        return []
+
+
 def _without(argument: Argument, size: int) -> Argument:
     return replace(argument, shape=tuple(0 if n == size else n for n in argument.shape), values=plain)
 
@@ -58,12 +67,14 @@ def test_what_has_no_elements_is_computed_as_by_numpy(name: str) -> None:
         dtype = F32 if F32 in case.dtypes else case.dtypes[0]
         specs = case.specs(dtype)
         results = infer(case.op, case.attrs, specs)
-        wanted = run(REFERENCE, case, dtype, "contiguous", ())
+        wanted = given(REFERENCE, case, dtype)
         if native.refusal(command := Command(case.op, case.attrs), specs, results):
             continue
         native.wishes(command, specs, results)
-        for index, (got, want) in enumerate(zip(run(native, case, dtype, "contiguous", ()), wanted, strict=True)):
-            check_agreement(got, want, results[index].dtype, f"{case}, output {index}")
+        got = given(native, case, dtype)
+        assert len(got) == len(wanted), f"{case}: one of them is refused"
+        for index, (first, other) in enumerate(zip(got, wanted, strict=True)):
+            check_agreement(first, other, results[index].dtype, f"{case}, output {index}")
 
 
 def test_nothing_takes_no_time_however_long_its_other_axes_are() -> None:

@@ -70,7 +70,7 @@ def attention_gradient(attrs: AttentionAttrs, inputs: Inputs, outputs: Outputs) 
     for index in range(batch):
         queries, keys, values, slopes = (heads(x[index], groups) for x in (q, k, v, g))
         s = scores(attrs, queries, keys, None if mask is None else mask[index])
-        p = np.exp(s - lse[index].reshape(groups, -1, rows, 1))
+        p = np.exp(s - lse[index].reshape(groups, count // groups, rows, 1))
         delta = heads(np.sum(g[index] * y[index], axis=-1, keepdims=True), groups)
         by_scores = p * (product(slopes, values.swapaxes(-1, -2)) - delta)
         by_q = product(by_scores, keys) * attrs.scale

@@ -36,7 +36,7 @@ def cached_attention(attrs: CachedAttentionAttrs, inputs: Inputs, outputs: Outpu
             s = attrs.cap * np.tanh(s / attrs.cap)
         powers = np.exp(s - s.max(-1, keepdims=True))
         shares = powers / powers.sum(-1, keepdims=True)
-        y[example, row] = (shares @ values.transpose(1, 0, 2)).reshape(heads, -1)
+        y[example, row] = (shares @ values.transpose(1, 0, 2)).reshape(heads, values.shape[-1])
     write(outputs[0], y)
 
 
