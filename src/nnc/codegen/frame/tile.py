@@ -71,6 +71,12 @@ class Tile:
             heights.insert(0, 2 * heights[0])
         return tuple(heights)
 
+    @property
+    def idle(self) -> bool:
+        """Whether steps of k wait for each other's sums alone: some rows more take no longer."""
+        multiplying, loading = self.rows * self.vectors / FMA_PER_CYCLE, (self.rows + self.vectors) / LOADS_PER_CYCLE
+        return max(multiplying, loading) < FMA_LATENCY
+
     def __str__(self) -> str:
         """`14x2`: rows and vectors."""
         return f"{self.rows}x{self.vectors}"

@@ -134,8 +134,21 @@ class Tiling:
 
     @property
     def rests(self) -> tuple[int, ...]:
-        """Rows at a time behind whole tiles, if there may be any."""
-        return self.tile.rests if self.ragged_rows else ()
+        """Rows at a time behind whole tiles, if there may be any; the last ones are computed too where they are fewer.
+
+        Down to one row at a time, code took 1.16 times as long to compile. Without, ten products of 23 to 128
+        rows take 0.99 of the time as a whole, those of 25 and 29 rows 1.03 to 1.05 (256 bits, in turns).
+        """
+        heights = self.tile.rests if self.ragged_rows else ()
+        last = next((rows for rows in heights if replace(self.tile, rows=rows).idle), 1)
+        return tuple(rows for rows in heights if rows >= last)
+
+    @property
+    def spilled_rows(self) -> int:
+        """Rows of sums that are in memory before they are stored: of a tile of matrices, or behind whole tiles."""
+        if self.by_matrices:
+            return self.tile.rows
+        return ceiling(self.tile.rows - 1, self.rests[-1]) * self.rests[-1] if self.rests else 0
 
     def reads_part_of_a_register(self, target: TargetDescription) -> bool:
         """Whether the last columns need masks, and these take registers or time."""
@@ -219,7 +232,7 @@ class PackingPlan:
             b_panel=b.elements(depth),
             a_bytes=0 if sources.a_in_place else a_panels * a.elements(depth) * size,
             b_bytes=0 if sources.b_in_place else b_panels * b.elements(depth) * size,
-            spilled_bytes=aligned(tile.rows * tile.columns * size) if tiling.by_matrices or tiling.rests else 0,
+            spilled_bytes=aligned(tiling.spilled_rows * tile.columns * size),
             buffer_bytes=problem.blocks.buffer_bytes(tile) if problem.blocks else 0,
         )
 

@@ -187,17 +187,24 @@ class GemmWriter:
                 self._rest(m, block, whole, column, masks)
 
     def _rest(self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None]) -> None:
-        """The rows behind whole tiles, some at a time, half as many, and so on; their sums meet in memory."""
+        """The rows behind whole tiles, some at a time, half as many, and so on; their sums meet in memory.
+
+        The last ones are computed where there are fewer, too, with the block's last row in the place of the others.
+        """
         b, tile = self.b, self.tile
         if self.packing.along:
             with b.always() if self.packing.streams else b.when(block.first), b.when(b.compare("==", row, 0)):
                 self.packing.b.pack(b, *self._unpacked(m, block, column), self._panel(column))
         first = row
         for rows in self.tiling.rests:
-            last = first + (block.rows - first) // rows * rows
+            fewer = rows == self.tiling.rests[-1]
+            last = block.rows if fewer else first + (block.rows - first) // rows * rows
             with b.loop(first, last, rows) as begin:
                 acc = Accumulators.zeros(b, replace(tile, rows=rows), self.work)
-                self._sum_rest(m, block, begin, column, masks, acc)
+                each = [begin + i for i in range(rows)]
+                if fewer:
+                    each[1:] = [b.least(place, block.rows - 1) for place in each[1:]]
+                self._sum_rest(m, block, each, column, masks, acc)
                 place = b.offset(self._spilled(), (begin - row) * tile.columns, self.work)
                 for i, slots in enumerate(acc.slots):
                     for j, slot in enumerate(slots):
@@ -216,7 +223,7 @@ class GemmWriter:
     ) -> None:
         """acc[i][j] += a[row + i, k] * b[k, column + j] over the block's k"""
         b = self.b
-        read = self._read(m, block, row, column, masks, len(acc.slots))
+        read = self._read(m, block, [row + i for i in range(len(acc.slots))], column, masks)
         asked = self.ahead.lines(m, block, row, column)
         along = self.ahead.along(m, block, row, column) if self.prefetching.panel_along else []
         steps = words_of(block.depth, self.packing.a.steps)
@@ -243,10 +250,16 @@ class GemmWriter:
                     self._step(read, k, acc)
 
     def _sum_rest(
-        self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None], acc: Accumulators
+        self,
+        m: Matrices,
+        block: Block,
+        rows: Sequence[Value],
+        column: Value,
+        masks: Sequence[Value | None],
+        acc: Accumulators,
     ) -> None:
         """The same for fewer rows than a tile has, of a panel that is packed."""
-        read, asked = self._read(m, block, row, column, masks, len(acc.slots)), self.ahead.lines(m, block, row, column)
+        read, asked = self._read(m, block, rows, column, masks), self.ahead.lines(m, block, rows[0], column)
         with self.b.loop(0, words_of(block.depth, self.packing.a.steps)) as k:
             self.ahead.ask(asked, k, first=True)
             self._step(read, k, acc)
@@ -260,23 +273,22 @@ class GemmWriter:
         acc.multiply([b.load(place, k * read.left_step, Type(read.scalar)) for place in read.left], vectors)
 
     def _read(
-        self, m: Matrices, block: Block, row: Value, column: Value, masks: Sequence[Value | None], rows: int
+        self, m: Matrices, block: Block, rows: Sequence[Value], column: Value, masks: Sequence[Value | None]
     ) -> _Read:
         scalar = stored = self.work if self.packing.a_in_place else self.packing.a.scalar
         if self.packing.b_in_place and self.problem.width:
             stored = scalar if self.packing.a.pairs else self.scalar
-        left, left_step = self._left(m, block, row, rows)
+        left, left_step = self._left(m, block, rows)
         right, right_step, present = self._right(m, block, column, masks)
         return _Read(left, left_step, right, right_step, present, scalar, stored)
 
-    def _left(self, m: Matrices, block: Block, row: Value, rows: int) -> tuple[list[Value], int]:
+    def _left(self, m: Matrices, block: Block, rows: Sequence[Value]) -> tuple[list[Value], int]:
         """Where these rows of a tile begin, and how far their elements lie apart along k."""
         b, problem = self.b, self.problem
         if not self.packing.a_in_place:
-            first = row // self.tile.rows * self.packing.a_panel + row % self.tile.rows
-            panel = b.offset(self.a_buffer, first, self.work)
-            return [b.offset(panel, i, self.work) for i in range(rows)], self.tile.rows
-        starts = [(block.row + row + i) * problem.a_rows + block.k * problem.a_inner for i in range(rows)]
+            starts = [row // self.tile.rows * self.packing.a_panel + row % self.tile.rows for row in rows]
+            return [b.offset(self.a_buffer, start, self.work) for start in starts], self.tile.rows
+        starts = [(block.row + row) * problem.a_rows + block.k * problem.a_inner for row in rows]
         return [b.offset(m.a, start, self.work) for start in starts], problem.a_inner
 
     def _right(
