@@ -212,6 +212,54 @@ def masked(keras: Any) -> Iterator[tuple[str, Callable[[], Numbers]]]:
         ),
     )
     yield "mask of a mean", lambda: fitted(keras, [words(), kit.TimeDistributed(kit.Dense(1))], TAGS, "mse")
+    yield from drawn(keras)
+    yield from stepped(keras)
+
+
+def drawn(keras: Any) -> Iterator[tuple[str, Callable[[], Numbers]]]:
+    """Layers that prepare data; random ones whose range is one number."""
+    kit = keras.layers
+    far: Any = {"fill_mode": "constant", "fill_value": 0.5}
+    for name, layer, values in (
+        ("Resizing", kit.Resizing(7, 3), IMAGE),
+        ("Resizing nearest", kit.Resizing(3, 7, interpolation="nearest"), IMAGE),
+        ("Resizing cropped", kit.Resizing(3, 4, crop_to_aspect_ratio=True), IMAGE),
+        ("CenterCrop", kit.CenterCrop(3, 2), IMAGE),
+        ("CenterCrop enlarged", kit.CenterCrop(7, 2), IMAGE),
+        ("RandomRotation", kit.RandomRotation((0.1, 0.1)), IMAGE),
+        ("RandomRotation constant", kit.RandomRotation((0.1, 0.1), **far), IMAGE),
+        ("RandomZoom", kit.RandomZoom((0.2, 0.2), (-0.3, -0.3)), IMAGE),
+        ("RandomTranslation wrap", kit.RandomTranslation((0.2, 0.2), (0.1, 0.1), fill_mode="wrap"), IMAGE),
+        ("RandomTranslation nearest", kit.RandomTranslation((0.25, 0.25), (0.3, 0.3), fill_mode="nearest"), IMAGE),
+        ("RandomBrightness", kit.RandomBrightness((0.1, 0.1)), IMAGE),
+        ("Normalization", kit.Normalization(mean=[1.0] * 4, variance=[4.0] * 4), IMAGE),
+        ("CategoryEncoding", kit.CategoryEncoding(5, "count"), WORDS),
+        ("CategoryEncoding multi_hot", kit.CategoryEncoding(5, "multi_hot"), WORDS),
+        ("Discretization", kit.Discretization([0.0, 1.0]), ROWS),
+        ("Discretization one_hot", kit.Discretization([0.0, 1.0], output_mode="one_hot"), ROWS[:, :1]),
+    ):
+        training = {"training": True} if name.startswith("Random") else {}
+        yield name, lambda layer=layer, values=values, training=training: numbers(layer(values, **training))
+
+
+def stepped(keras: Any) -> Iterator[tuple[str, Callable[[], Numbers]]]:
+    """Recurrent layers of other functions than tanh and sigmoid, cells, and what is new besides."""
+    kit = keras.layers
+    frames = np.stack([IMAGE, IMAGE[::-1]], 1)
+    yield "LSTM relu", lambda: outputs(kit.LSTM(2, activation="relu", go_backwards=True, return_sequences=True), STEPS)
+    yield "GRU before", lambda: outputs(kit.GRU(2, reset_after=False), STEPS, mask=MASK)
+    yield "GRU hard_sigmoid", lambda: outputs(kit.GRU(2, recurrent_activation="hard_sigmoid", use_bias=False), STEPS)
+    yield "SimpleRNN elu", lambda: outputs(kit.SimpleRNN(2, activation="elu", return_state=True), STEPS)
+    yield "RNN LSTMCell", lambda: outputs(kit.RNN(kit.LSTMCell(2)), STEPS, mask=MASK)
+    yield "RNN GRUCell", lambda: outputs(kit.RNN(kit.GRUCell(2), return_sequences=True), STEPS)
+    yield "RNN cells", lambda: outputs(kit.RNN([kit.LSTMCell(2), kit.SimpleRNNCell(3)]), STEPS)
+    yield "ConvLSTM2D", lambda: outputs(kit.ConvLSTM2D(1, 2, padding="same", return_sequences=True), frames)
+    yield "ConvLSTM1D", lambda: outputs(kit.ConvLSTM1D(1, 2, strides=2, go_backwards=True), IMAGE)
+    yield "EinsumDense", lambda: outputs(kit.EinsumDense("abc,cde->abde", (None, 2, 2), bias_axes="de"), STEPS)
+    yield "RMSNormalization", lambda: outputs(kit.RMSNormalization(), ROWS)
+    yield "Conv3DTranspose", lambda: outputs(kit.Conv3DTranspose(1, 2, strides=2), IMAGE[..., None])
+    yield "UpSampling3D", lambda: outputs(kit.UpSampling3D((1, 2, 1)), IMAGE[:1, ..., None])
+    yield "ZeroPadding3D", lambda: outputs(kit.ZeroPadding3D((1, 0, 1)), IMAGE[:1, ..., None])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,10 @@ from nnc.vocabulary.keras_names import KERAS
 
 if TYPE_CHECKING:
     from nnc.keras import activations as activations
+    from nnc.keras import backend as backend
     from nnc.keras import callbacks as callbacks
+    from nnc.keras import config as config
+    from nnc.keras import constraints as constraints
     from nnc.keras import datasets as datasets
     from nnc.keras import initializers as initializers
     from nnc.keras import layers as layers
@@ -36,11 +39,11 @@ if TYPE_CHECKING:
     from nnc.keras.engine.keras_tensor import KerasTensor as KerasTensor
     from nnc.keras.engine.network import Model as Model
     from nnc.keras.engine.network import Sequential as Sequential
+    from nnc.keras.engine.variables import Variable as Variable
     from nnc.keras.initializers import Initializer as Initializer
     from nnc.keras.losses import Loss as Loss
     from nnc.keras.metrics import Metric as Metric
     from nnc.keras.optimizers.base_optimizer import Optimizer as Optimizer
-    from nnc.keras.variables import Variable as Variable
 
 _HOMES = homes({
     "nnc.keras.engine.base_layer": "Layer",
@@ -50,9 +53,12 @@ _HOMES = homes({
     "nnc.keras.metrics": "Metric metrics",
     "nnc.keras.engine.network": "Model Sequential",
     "nnc.keras.optimizers.base_optimizer": "Optimizer",
-    "nnc.keras.variables": "Variable",
+    "nnc.keras.engine.variables": "Variable",
     "nnc.keras.activations": "activations",
+    "nnc.keras.backend": "backend",
     "nnc.keras.callbacks": "callbacks",
+    "nnc.keras.config": "config",
+    "nnc.keras.constraints": "constraints",
     "nnc.keras.datasets": "datasets",
     "nnc.keras.layers": "layers",
     "nnc.keras.models": "models",

@@ -1,16 +1,16 @@
-"""What all metrics of `nnc.keras` have: numbers that they keep, and means of them."""
+"""What all metrics of `nnc.keras` have: numbers that they keep, means of them, and scores from counts of classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from nnc.arguments import Size, checked
+from nnc.arguments import Count, Positive, Probability, Size, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -20,6 +20,7 @@ from nnc.keras.named import Remembered, fresh_name, snake_case
 from nnc.numerics.conversion import sizes_of
 
 Array = NDArray[np.float64]
+Average: TypeAlias = Literal["micro", "macro", "weighted"] | None
 
 
 def plain(value: Any) -> NDArray[Any]:
@@ -214,3 +215,160 @@ class MeanMetricWrapper(Mean):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:  # type: ignore[override]
         """One more batch."""
         super().update_state(self.fn(y_true, y_pred, **self.fn_options), sample_weight)
+
+
+@checked
+class FBetaScore(Metric):
+    """(1 + β²) · precision · recall / (β² · precision + recall) of each class, or a mean of them.
+
+    A row's class is its largest output; with a threshold it has each class whose output is above that.
+
+    >>> from nnc import keras
+    >>> score = keras.metrics.F1Score(threshold=0.5)
+    >>> score.update_state([[1, 0], [0, 1]], [[0.9, 0.2], [0.8, 0.7]])
+    >>> score.result().tolist()
+    [0.6666666666666666, 1.0]
+    """
+
+    def __init__(
+        self,
+        average: Average = None,
+        beta: Positive = 1.0,
+        threshold: Probability | None = None,
+        name: str = "fbeta_score",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(name, dtype)
+        self.average, self.beta, self.threshold = average, beta, threshold
+        self.counts: Any = None
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """One more batch of rows [examples, classes]."""
+        t, y = real(y_true).astype(np.float64), real(y_pred).astype(np.float64)
+        if t.ndim != 2 or t.shape != y.shape:
+            got = f"y_true {t.shape}, y_pred {y.shape}"
+            raise ShapeError(type(self).__name__, got=got, need="[examples, classes] both", origin=caller_origin())
+        largest = (y == y.max(-1, keepdims=True)) & (np.abs(y) > 1e-9)
+        y = (largest if self.threshold is None else y > self.threshold).astype(np.float64)
+        w = 1.0 if sample_weight is None else real(sample_weight).reshape(-1, 1)
+        axis = None if self.average == "micro" else 0
+        rows = [t * y, (1 - t) * y, t * (1 - y), t]
+        new = np.stack([np.atleast_1d((row * w).sum(axis)) for row in rows])
+        if self.counts is None:
+            self.counts = self.add_weight(new.shape)
+        self.counts.assign_add(new)
+
+    def result(self) -> Any:
+        """The score of each class, or their mean."""
+        if self.counts is None:
+            return Figure(0.0)
+        right, wrong, missed, own = self.counts.value
+        precision, recall = right / (right + wrong + 1e-7), right / (right + missed + 1e-7)
+        square = self.beta**2
+        scores = (1 + square) * precision * recall / (square * precision + recall + 1e-7)
+        if self.average == "weighted":
+            return Figure((scores * own / (own.sum() + 1e-7)).sum())
+        return scores if self.average is None else Figure(scores.mean())
+
+
+@checked
+class F1Score(FBetaScore):
+    """`FBetaScore` with β = 1."""
+
+    def __init__(
+        self, average: Average = None, threshold: Probability | None = None, name: str = "f1_score", dtype: Any = None
+    ) -> None:
+        super().__init__(average, 1.0, threshold, name, dtype)
+
+
+class _Unions(Metric):
+    """Intersections over unions by a table of classes and what they were taken for."""
+
+    def __init__(self, num_classes: Count, name: str, dtype: Any, ignore_class: Size | None = None) -> None:
+        super().__init__(name, dtype)
+        self.num_classes, self.ignore_class = num_classes, ignore_class
+        self.table = self.add_weight((num_classes, num_classes))
+
+    def classes(self, y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The class of each element, and what it is taken for."""
+        return plain(y_true).reshape(-1).astype(np.int64), plain(y_pred).reshape(-1).astype(np.int64)
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """One more batch."""
+        t, y = self.classes(y_true, y_pred)
+        w = np.ones(t.shape) if sample_weight is None else np.broadcast_to(real(sample_weight), t.shape).reshape(-1)
+        kept = np.ones(t.shape, bool) if self.ignore_class is None else t != self.ignore_class
+        t, y, w = t[kept], y[kept], w[kept]
+        if t.shape != y.shape or (
+            t.size and not (min(t.min(), y.min()) >= 0 and max(t.max(), y.max()) < self.num_classes)
+        ):
+            got, need = f"y_true {t.shape}, y_pred {y.shape}", f"as many classes 0 to {self.num_classes - 1}"
+            raise DataError(type(self).__name__, got=got, need=need, origin=caller_origin())
+        new = np.zeros((self.num_classes, self.num_classes))
+        np.add.at(new, (t, y), w)
+        self.table.assign_add(new)
+
+    def shares(self) -> tuple[Array, Array]:
+        """The intersection over the union of each class, and whether it was met."""
+        table = self.table.value
+        both = np.diagonal(table)
+        whole = table.sum(0) + table.sum(1) - both
+        return both / np.maximum(whole, 1e-300), whole > 0
+
+
+@checked
+class MeanIoU(_Unions):
+    """The mean, over classes that were met, of intersection / union, of whole numbers y_true and y_pred."""
+
+    def __init__(
+        self, num_classes: Count, name: str = "mean_io_u", dtype: Any = None, ignore_class: Size | None = None
+    ) -> None:
+        super().__init__(num_classes, name, dtype, ignore_class)
+
+    def result(self) -> Any:
+        """The mean."""
+        shares, met = self.shares()
+        return Figure(shares[met].mean() if met.any() else 0.0)
+
+
+@checked
+class OneHotMeanIoU(MeanIoU):
+    """`MeanIoU` of rows: the class is the largest element of each."""
+
+    def classes(self, y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        return plain(y_true).argmax(-1).reshape(-1), plain(y_pred).argmax(-1).reshape(-1)
+
+
+@checked
+class IoU(_Unions):
+    """The mean of intersection / union over the classes `target_class_ids`."""
+
+    def __init__(
+        self, num_classes: Count, target_class_ids: Sequence[Size], name: str = "io_u", dtype: Any = None
+    ) -> None:
+        super().__init__(num_classes, name, dtype)
+        self.target_class_ids = list(target_class_ids)
+
+    def result(self) -> Any:
+        """The mean."""
+        shares, met = self.shares()
+        chosen = [place for place in self.target_class_ids if met[place]]
+        return Figure(shares[chosen].mean() if chosen else 0.0)
+
+
+@checked
+class BinaryIoU(IoU):
+    """`IoU` of two classes: 1 is what is at or above the threshold."""
+
+    def __init__(
+        self,
+        target_class_ids: Sequence[Size] = (0, 1),
+        threshold: Probability = 0.5,
+        name: str = "binary_io_u",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(2, target_class_ids, name, dtype)
+        self.threshold = threshold
+
+    def classes(self, y_true: Any, y_pred: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        return super().classes(y_true, plain(y_pred) >= self.threshold)

@@ -16,10 +16,16 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError, DataError, ShapeError
 from nnc.keras import losses
 from nnc.keras.metric_states import Array as Array
+from nnc.keras.metric_states import BinaryIoU as BinaryIoU
+from nnc.keras.metric_states import F1Score as F1Score
+from nnc.keras.metric_states import FBetaScore as FBetaScore
 from nnc.keras.metric_states import Figure, beside, plain, real
+from nnc.keras.metric_states import IoU as IoU
 from nnc.keras.metric_states import Mean as Mean
+from nnc.keras.metric_states import MeanIoU as MeanIoU
 from nnc.keras.metric_states import MeanMetricWrapper as MeanMetricWrapper
 from nnc.keras.metric_states import Metric as Metric
+from nnc.keras.metric_states import OneHotMeanIoU as OneHotMeanIoU
 from nnc.keras.metric_states import Sum as Sum
 from nnc.keras.named import named, snake_case
 
@@ -329,16 +335,19 @@ class Recall(_Confusion):
 
 
 class AUC(Metric):
-    """The area under the receiver operating characteristic, by trapezoids between `num_thresholds` thresholds."""
+    """The area under the receiver operating characteristic, by trapezoids between `num_thresholds` thresholds.
+
+    With curve="PR" that under precision over recall, between which true positives are a line (Davis & Goadrich 2006).
+    """
 
     def __init__(
         self, num_thresholds: Thresholds = 200, curve: str = "ROC", name: str = "auc", dtype: Any = None,
         from_logits: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name, dtype)
-        if curve != "ROC":
-            fix = "keras.metrics.Precision() and Recall() at a threshold"
-            raise ArgumentError("AUC", got=f"curve={curve!r}", need='"ROC"', fix=fix, origin=caller_origin())
+        if curve not in ("ROC", "PR"):
+            raise ArgumentError("AUC", got=f"curve={curve!r}", need='"ROC" or "PR"', origin=caller_origin())
+        self.curve = curve
         steps = np.arange(1, num_thresholds - 1) / (num_thresholds - 1)
         self.thresholds = np.array([-1e-7, *steps, 1.0 + 1e-7])
         self.from_logits = from_logits
@@ -357,11 +366,24 @@ class AUC(Metric):
 
     def result(self) -> Any:
         """The area."""
+        if self.curve == "PR":
+            return Figure(_area_of_precision(self.positives.value, self.negatives.value, self.all.value[0]))
         right, wrong = (
             self.positives.value / max(self.all.value[0], 1e-7),
             self.negatives.value / max(self.all.value[1], 1e-7),
         )
         return Figure(np.sum((wrong[:-1] - wrong[1:]) * (right[:-1] + right[1:]) / 2))
+
+
+def _area_of_precision(right: Array, wrong: Array, positives: float) -> float:
+    """Σ of ∫ precision d recall between thresholds, where true positives grow linearly with all that is above."""
+    above = right + wrong
+    new, more = right[:-1] - right[1:], above[:-1] - above[1:]
+    slope = np.divide(new, more, out=np.zeros_like(new), where=more > 0)
+    rest = right[1:] - slope * above[1:]
+    both = (above[:-1] > 0) & (above[1:] > 0)
+    ratio = np.divide(above[:-1], above[1:], out=np.ones_like(new), where=both)
+    return float(np.sum(slope * (new + rest * np.log(ratio))) / max(positives, 1e-7))
 
 
 NAMES: dict[str, type[Metric]] = {
@@ -375,7 +397,7 @@ NAMES: dict[str, type[Metric]] = {
 } | {
     "mse": MeanSquaredError, "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError,
     "msle": MeanSquaredLogarithmicError, "rmse": RootMeanSquaredError, "auc": AUC, "AUC": AUC, "r2_score": R2Score,
-    "Precision": Precision, "Recall": Recall, "kl_divergence": KLDivergence,
+    "Precision": Precision, "Recall": Recall, "kl_divergence": KLDivergence, "f1_score": F1Score,
 }  # fmt: skip
 # What depends on the outputs and the loss.
 _ACCURACIES = (BinaryAccuracy, CategoricalAccuracy, SparseCategoricalAccuracy)

@@ -9,6 +9,7 @@ from nnc.keras.engine.network import Model as Model
 from nnc.keras.engine.network import Sequential as Sequential
 from nnc.keras.engine.stored import clone_model as clone_model
 from nnc.keras.engine.stored import load_model as load_model
+from nnc.keras.engine.stored import model_from_json as model_from_json
 
 
 @checked

@@ -72,3 +72,8 @@ def fresh_name(kind: str) -> str:
     """`dense`, then `dense_1`, …"""
     _COUNTS[kind] += 1
     return kind if _COUNTS[kind] == 1 else f"{kind}_{_COUNTS[kind] - 1}"
+
+
+def forget_names() -> None:
+    """Number layers from the first again."""
+    _COUNTS.clear()

@@ -16,6 +16,8 @@ from nnc.dynamic.eager import as_operand
 from nnc.dynamic.tree import flatten
 from nnc.keras import activations, losses
 from nnc.keras.engine.keras_tensor import KerasTensor, applied
+from nnc.keras.layers.array_functions import OF_ARRAYS
+from nnc.keras.layers.array_functions import ImageFunctions as image  # noqa: F401, N813  # as Keras calls it
 from nnc.keras.loss_functions import as_single
 from nnc.keras.metric_states import plain
 from nnc.numerics.conversion import chosen_dtype
@@ -65,6 +67,7 @@ def is_tensor(x: Any) -> bool:
 
 
 OWN: dict[str, Callable[..., Any]] = {
+    **OF_ARRAYS,
     **{function.__name__: function for function in (cast, convert_to_tensor, one_hot, norm)},
     **{name: function for name, function in activations.NAMES.items() if name != "linear"},
     **{

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.state import current
@@ -41,16 +42,21 @@ class GradientTape:
         """Nothing is recorded but what needs it."""
 
     def watch(self, tensor: Any) -> None:
-        """ArgumentError unless gradients flow to it anyway, as to variables."""
-        if not isinstance(tensor, Variable) or not tensor.graph.is_leaf(tensor):
-            fix = "nnc.grad(function)(x), or x = nnc.variable(x) before the block"
-            raise ArgumentError("watch", got="a constant", need="a variable", fix=fix, origin=caller_origin())
+        """Let gradients flow to a constant, from here on; to variables they do."""
+        for leaf in flatten(tensor)[0]:
+            if not isinstance(leaf, Variable):
+                fix = "x = nnc.tensor(x) before the block"
+                raise ArgumentError("watch", got=shown(leaf), need="a value of nnc", fix=fix, origin=caller_origin())
+            if not leaf.requires_grad:
+                leaf.requires_grad_(True)
 
     def gradient(self, target: Any, sources: Any) -> Any:
         """d target / d source for each of the sources, as they hang together."""
         leaves, structure = flatten(sources)
         for leaf in leaves:
-            self.watch(leaf)
+            if not isinstance(leaf, Variable) or not leaf.requires_grad:
+                got, fix = "what was not watched", "tape.watch(x) in the block, or x = nnc.variable(x) before it"
+                raise ArgumentError("gradient", got=got, need="variables", fix=fix, origin=caller_origin())
         total = target if target.shape == () else target.sum()
         trace = active_trace()
         if trace is None:

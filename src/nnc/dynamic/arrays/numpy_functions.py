@@ -224,6 +224,10 @@ def _cumsum(x: LiftingOperand, axis: int = -1) -> object:
     return cumsum(x, axis)
 
 
+def _round(x: Any, decimals: int = 0) -> object:  # noqa: ANN401  # an operand
+    return x.round(decimals)
+
+
 def _einsum(equation: str, *operands: object) -> object:
     return einsum(equation, *_lifted(operands))
 
@@ -239,6 +243,8 @@ FUNCTIONS: Mapping[Function, Function] = {
     np.stack: _stack,
     np.where: _where,
     np.clip: _clip,
+    np.round: _round,
+    np.around: _round,
     np.reshape: reshape,
     np.broadcast_to: broadcast_to,
     np.transpose: transpose,

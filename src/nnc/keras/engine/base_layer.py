@@ -8,9 +8,7 @@ those of use unless `training=True` is said or `fit` runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter as Argument
 from inspect import signature
@@ -29,7 +27,8 @@ from nnc.dynamic.state import current
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError, UsageError
-from nnc.keras import initializers, regularizers
+from nnc.keras import constraints, initializers, regularizers
+from nnc.keras.engine.calls import LOSSES, TRAINING, called_for
 from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
 from nnc.keras.engine.layer_inputs import batch_shape, check_shapes, inputs_of
 from nnc.keras.engine.room import take_room
@@ -39,33 +38,6 @@ from nnc.nn.layers.layer import MultiLayer
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.state.layer_state import LayerState
 from nnc.numerics.conversion import chosen_dtype
-
-# Whether the calls that are running are those of training; None outside of all.
-_TRAINING: ContextVar[bool | None] = ContextVar("training", default=None)
-# What layers add to the loss while they are called.
-_LOSSES: ContextVar[list[Any] | None] = ContextVar("losses", default=None)
-CLIPPED = "clip the weight in a callback, or divide by its norm in call"
-
-
-@contextmanager
-def called_for(training: bool | None) -> Iterator[None]:
-    """Inside, layers are called for training or for use; None changes nothing."""
-    token = _TRAINING.set(_TRAINING.get() if training is None else training)
-    try:
-        yield
-    finally:
-        _TRAINING.reset(token)
-
-
-@contextmanager
-def collected_losses() -> Iterator[list[Any]]:
-    """What layers add to the loss inside."""
-    losses: list[Any] = []
-    token = _LOSSES.set(losses)
-    try:
-        yield losses
-    finally:
-        _LOSSES.reset(token)
 
 
 class Layer(Module):
@@ -121,12 +93,18 @@ class Layer(Module):
         activity_regularizer: Any = None,
         **unknown_options: Any,
     ) -> None:
-        unknown = sorted(unknown_options)
+        # By the weights that they are of: `kernel_constraint`.
+        ends = "_constraint"
+        self._limits = {
+            key.removesuffix(ends): constraints.get(value)
+            for key, value in unknown_options.items()
+            if key.endswith(ends)
+        }
+        unknown = sorted(key for key in unknown_options if not key.endswith(ends))
         if unknown:
             got = f"{unknown[0]}={shown(unknown_options[unknown[0]])}"
             need = "its own options, or name, trainable, dtype"
-            fix = CLIPPED if unknown[0].endswith("_constraint") else ""
-            raise ArgumentError(type(self).__name__, got=got, need=need, fix=fix, origin=caller_origin())
+            raise ArgumentError(type(self).__name__, got=got, need=need, origin=caller_origin())
         if dtype is not None and str(getattr(dtype, "name", dtype)) not in ("float32", "f32"):
             raise refused(type(self).__name__, "dtype", dtype, "nnc.nn.Model(model, shape, precision=nnc.bf16)")
         self.name = name or fresh_name(snake_case(type(self).__name__))
@@ -182,8 +160,6 @@ class Layer(Module):
 
         How it would be cast, and joined over devices, has no meaning here.
         """
-        if constraint is not None:
-            raise ArgumentError("add_weight", got="a constraint", need="none", fix=CLIPPED, origin=caller_origin())
         given: Any = shape if hasattr(shape, "__len__") else (shape,)
         if any(size is None for size in given):
             fix = "say that size in Input(shape=…)"
@@ -208,7 +184,21 @@ class Layer(Module):
         penalty = regularizers.get(regularizer)
         if penalty is not None:
             self._penalties.append((weight, penalty))
+        limit = constraints.get(constraint) or self._limits.pop(
+            name.removesuffix("_kernel"), self._limits.pop(name, None)
+        )
+        if limit is not None:
+            self._limited.append((weight, limit))
         return weight
+
+    @property
+    def _limited(self) -> list[tuple[Variable, Callable[[Any], Any]]]:
+        known: list[tuple[Variable, Callable[[Any], Any]]] = vars(self).setdefault("_constrained", [])
+        return known
+
+    def limited_weights(self) -> list[tuple[Variable, Callable[[Any], Any]]]:
+        """Weights of this layer and of those below it with what they are held to behind each update."""
+        return [pair for layer in self.modules() if isinstance(layer, Layer) for pair in layer._limited]
 
     @property
     def _penalties(self) -> list[tuple[Variable, Callable[[Any], Any]]]:
@@ -296,7 +286,7 @@ class Layer(Module):
 
     def add_loss(self, loss: Any) -> None:
         """Add a scalar to what `fit` minimizes."""
-        collected = _LOSSES.get()
+        collected = LOSSES.get()
         if collected is not None:
             collected.append(loss)
 
@@ -340,6 +330,11 @@ class Layer(Module):
     def output_shape(self) -> Any:
         """The shape of what the layer gives in a model."""
         return map_leaves(lambda tensor: tensor.shape, self.output)
+
+    @property
+    def training_of_calls(self) -> bool | None:
+        """Whether the calls that are running are those of training; None where nobody said."""
+        return TRAINING.get()
 
     @property
     def _is_ours(self) -> bool:
@@ -400,7 +395,7 @@ class Layer(Module):
             set_masks(inputs, carried.ahead)
         if "training" in self._takes:
             # In a step of an `nn.Model` as that is, and else as `train()` and `eval()` have it.
-            training = _TRAINING.get()
+            training = TRAINING.get()
             options.setdefault("training", self.training if training is None else training)
         outputs = self._call(*inputs, **options)
         if self.activity_regularizer is not None:

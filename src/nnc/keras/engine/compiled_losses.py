@@ -38,6 +38,20 @@ class OutputLosses:
         return sum(terms[1:], start=terms[0])
 
 
+def aligned(names: Sequence[str], y: Any, outputs: list[Any], weights: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Targets, outputs and weights of examples, one for each output."""
+    targets = [y.get(name) for name in names] if isinstance(y, Mapping) else flatten(y)[0]
+    each = [weights] * len(outputs)
+    if isinstance(weights, Mapping):
+        each = [weights.get(name) for name in names]
+    elif isinstance(weights, list | tuple):
+        each = list(weights)
+    if len(targets) != len(outputs):
+        got, need = f"{len(targets)} targets", f"{len(outputs)}, one for each output"
+        raise ArgumentError("fit", got=got, need=need, origin=caller_origin())
+    return targets, outputs, each
+
+
 def spread(what: str, given: Any, names: Sequence[str]) -> list[Any]:
     """What is given for one output, in a list or by name, for each output."""
     if isinstance(given, Mapping):

@@ -115,11 +115,19 @@ def _batch(row: Any) -> Batch:
 
 
 def parts_of(data: Any) -> Batch:
-    """(x, y, weights) of (x, y) or (x, y, weights)."""
-    if not isinstance(data, tuple | list) or not 2 <= len(data) <= 3:
-        got = f"{len(data)} parts" if isinstance(data, tuple | list) else shown(data)
-        raise DataError("fit", got=got, need="(x, y) or (x, y, sample_weight)", origin=caller_origin())
-    return (*data, None)[:3]
+    """(x, y, weights) of x, (x,), (x, y) or (x, y, weights)."""
+    parts = data if isinstance(data, tuple | list) else (data,)
+    if not 1 <= len(parts) <= 3:
+        got = f"{len(parts)} parts"
+        raise DataError("fit", got=got, need="x, (x, y) or (x, y, sample_weight)", origin=caller_origin())
+    return (*parts, None, None)[:3]
+
+
+def packed(x: Any, y: Any, weights: Any) -> Any:
+    """What a step is told of a batch: x alone where it has no targets, as Keras has it."""
+    if y is None:
+        return (x,) if isinstance(x, tuple | list) else x
+    return (x, y) if weights is None else (x, y, weights)
 
 
 def _inputs(x: Any) -> Any:

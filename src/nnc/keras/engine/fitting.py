@@ -7,21 +7,23 @@ A step is one compiled program: outputs, losses, gradients and the update. Figur
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nnc.arguments import Count, Probability, Size, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.eager import no_grad
+from nnc.dynamic.state import assign_all, current
 from nnc.dynamic.transforms.compilation import compile as compiled
 from nnc.dynamic.transforms.differentiation import value_and_grad
 from nnc.dynamic.tree import flatten, map_leaves
 from nnc.errors import ArgumentError, UsageError
 from nnc.keras import metrics, optimizers
-from nnc.keras.engine.base_layer import Layer, collected_losses
+from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.callback_list import CallbackList, History, Progress
-from nnc.keras.engine.compiled_losses import Chosen, Means, OutputLosses, OutputMetrics, as_numbers
-from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, parts_of, source_of
+from nnc.keras.engine.calls import collected_losses
+from nnc.keras.engine.compiled_losses import Chosen, Means, OutputLosses, OutputMetrics, aligned, as_numbers
+from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, packed, parts_of, source_of
 from nnc.keras.masks import mask_of, set_masks
 from nnc.keras.metric_states import plain
 from nnc.symbolic import MemoryStatement
@@ -121,17 +123,7 @@ class Fitted(Layer):
     def _aligned(self, y: Any, y_pred: Any, sample_weight: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Targets, outputs and weights of examples, one for each output."""
         outputs = flatten(y_pred)[0]
-        names = vars(self)["_figures"][len(outputs)][1]
-        targets = [y.get(name) for name in names] if isinstance(y, Mapping) else flatten(y)[0]
-        weights = [sample_weight] * len(outputs)
-        if isinstance(sample_weight, Mapping):
-            weights = [sample_weight.get(name) for name in names]
-        elif isinstance(sample_weight, list | tuple):
-            weights = list(sample_weight)
-        if len(targets) != len(outputs):
-            got, need = f"{len(targets)} targets", f"{len(outputs)}, one for each output"
-            raise ArgumentError("fit", got=got, need=need, origin=caller_origin())
-        return targets, outputs, weights
+        return aligned(vars(self)["_figures"][len(outputs)][1], y, outputs, sample_weight)
 
     def _learned(self, x: Any, y: Any, weights: Any) -> tuple[Any, list[Any], Any, list[Any]]:
         """The loss, its parts, the outputs of one update, and their masks."""
@@ -169,6 +161,16 @@ class Fitted(Layer):
         loss, parts, y_pred, masks = self._update(weights is not None)(x, y, *([] if weights is None else [weights]))
         set_masks(y_pred, masks)
         return self._followed(x, y, weights, loss, parts, y_pred)
+
+    def _trained_on(self, x: Any, y: Any, weights: Any) -> dict[str, float]:
+        """The figures of one step, behind which weights are held to their constraints."""
+        logs = as_numbers(self.train_step(packed(x, y, weights)))
+        if self.limited_weights():
+            self._step("constraints", self._constrain)()
+        return logs
+
+    def _constrain(self) -> None:
+        assign_all([(weight, limit(current(weight))) for weight, limit in self.limited_weights()])
 
     def _prepare(self, x: Any) -> None:
         """Make the weights, for inputs like these, and what `fit` has beside them."""
@@ -345,7 +347,7 @@ class Fitted(Layer):
                 own = class_weights(y, class_weight)
                 weights = own if weights is None else weights * own
             told.tell("on_train_batch_begin", number)
-            logs = as_numbers(self.train_step((x, y) if weights is None else (x, y, weights)))
+            logs = self._trained_on(x, y, weights)
             told.tell("on_train_batch_end", number, logs)
             number += 1
             if self.stop_training:
@@ -361,7 +363,7 @@ class Fitted(Layer):
             if most is not None and number >= most:
                 break
             told.tell("on_test_batch_begin", number)
-            logs = as_numbers(self.test_step((x, y) if weights is None else (x, y, weights)))
+            logs = as_numbers(self.test_step(packed(x, y, weights)))
             told.tell("on_test_batch_end", number, logs)
         told.tell("on_test_end", logs)
         self._set("_names", list(logs))
@@ -426,14 +428,14 @@ class Fitted(Layer):
         if class_weight is not None:
             weights = class_weights(y, class_weight)
         self._begin()
-        return _told(as_numbers(self.train_step((x, y) if weights is None else (x, y, weights))), return_dict)
+        return _told(self._trained_on(x, y, weights), return_dict)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
         """The loss and the metrics of this batch."""
         self._check_compiled("test_on_batch")
         ((x, y, weights),) = Arrays(x, y, sample_weight, 1 << 40, False)
         self._begin()
-        return _told(as_numbers(self.test_step((x, y) if weights is None else (x, y, weights))), return_dict)
+        return _told(as_numbers(self.test_step(packed(x, y, weights))), return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs of this batch."""

@@ -18,7 +18,7 @@ from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.fitting import Fitted
 from nnc.keras.engine.keras_tensor import STAND_INS, Input, KerasTensor, Node
 from nnc.keras.engine.layer_table import print_table
-from nnc.keras.engine.writing import check_written_here, write_model
+from nnc.keras.engine.writing import check_written_here, model_text, write_model
 from nnc.keras.loss_functions import as_single
 from nnc.keras.masks import set_masks
 from nnc.keras.named import snake_case
@@ -167,7 +167,7 @@ class Model(Fitted):
         """The layers right below the model."""
         if not self.is_composed:
             return [layer for _, layer in super().named_children()]
-        inputs = [InputLayer(tensor) for tensor in self.inputs]
+        inputs = [InputLayer(tensor=tensor) for tensor in self.inputs]
         return [*inputs, *self._layers]
 
     def named_children(self) -> list[tuple[str, LayerState]]:
@@ -220,6 +220,10 @@ class Model(Fitted):
         values = {name: tensor.numpy() for name, tensor in stored_tensors(filepath).items()}
         return self.load_state_dict(values, strict=not skip_mismatch)
 
+    def to_json(self, **options: Any) -> str:
+        """What the model is made of, without its tensors: `keras.models.model_from_json` makes one of it."""
+        return model_text(self, **options)
+
     def build_for(self, given: Any) -> None:
         """Make the weights of a model of its own code, for inputs of these shapes and types."""
         trace = FunctionTrace("shapes")
@@ -235,9 +239,10 @@ class Model(Fitted):
 
 
 class InputLayer:
-    """An input among the layers of a model; it has no weights."""
+    """An input among the layers of a model; it has no weights. `Sequential` takes one at its head."""
 
-    def __init__(self, tensor: KerasTensor) -> None:
+    def __init__(self, shape: Any = None, *, input_shape: Any = None, tensor: Any = None, **options: Any) -> None:
+        tensor = Input(input_shape if shape is None else shape, **options) if tensor is None else tensor
         self.name, self.output, self.output_shape = tensor.name or "input_layer", tensor, tensor.shape
         self.input, self.trainable, self.weights = tensor, True, list[Any]()
         self.trainable_weights, self.non_trainable_weights = list[Any](), list[Any]()
@@ -286,6 +291,7 @@ class Sequential(Model):
         return layer
 
     def _take(self, layer: Any) -> None:
+        layer = layer.output if isinstance(layer, InputLayer) else layer
         if isinstance(layer, KerasTensor) and not self._layers and layer.node is None:
             self._head = layer
             return

@@ -52,6 +52,11 @@ def register_keras_serializable(package: str = "Custom", name: str | None = None
     return register
 
 
+def get_custom_objects() -> dict[str, Any]:
+    """Classes and functions that files may name, which may be changed."""
+    return _REGISTERED
+
+
 class Reader:
     """A model made again of JSON."""
 
@@ -209,6 +214,27 @@ def _model_of(facts: Any, given: Mapping[str, Tensor], own: Mapping[str, Any], c
             {name[10:]: tensor for name, tensor in given.items() if name.startswith("optimizer.")},
         )
     return model
+
+
+@checked
+def model_from_json(json_string: str, custom_objects: Mapping[str, Any] | None = None) -> Any:
+    """The model of `model.to_json()`, with weights that begin anew.
+
+    >>> from nnc import keras
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> keras.models.model_from_json(model.to_json()).output_shape
+    (None, 2)
+    """
+    try:
+        facts = json.loads(json_string)
+        if facts["version"] != VERSION:
+            raise FormatError("model_from_json", got=f"version {facts['version']}", need=f"version {VERSION}")
+        return Reader(facts["layers"], custom_objects or {}).layer(facts["model"])
+    except DAMAGES as error:
+        if isinstance(error, NncError):
+            raise
+        got = f"a text that describes no model ({type(error).__name__})"
+        raise FormatError("model_from_json", got=got, need="model.to_json()", origin=caller_origin()) from error
 
 
 @checked

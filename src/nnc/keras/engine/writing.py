@@ -149,6 +149,12 @@ def facts_of(model: Any) -> dict[str, Any]:
     return facts | {"layers": writer.rows}
 
 
+def model_text(model: Any, **options: Any) -> str:
+    """The layers of a model as JSON, without tensors."""
+    writer = Writer()
+    return json.dumps({"version": VERSION, "model": writer.layer(model), "layers": writer.rows}, **options)
+
+
 def write_model(model: Any, path: Path | str) -> None:
     """What the model is made of, its tensors, and the optimizer's."""
     if not model.built:

@@ -19,8 +19,8 @@ from nnc.keras.named import refused
 from nnc.ops import Window, convolution, convolution_transpose
 
 __all__ = [
-    "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "DepthwiseConv2D", "SeparableConv1D",
-    "SeparableConv2D",
+    "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "DepthwiseConv2D",
+    "SeparableConv1D", "SeparableConv2D",
 ]  # fmt: skip
 
 Sizes: TypeAlias = Count | tuple[Count, ...] | list[Count]
@@ -204,6 +204,13 @@ class Conv1DTranspose(_Transposed):
     """The transpose of `Conv1D`."""
 
     rank = 1
+
+
+@checked
+class Conv3DTranspose(_Transposed):
+    """The transpose of `Conv3D`."""
+
+    rank = 3
 
 
 @checked

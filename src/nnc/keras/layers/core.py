@@ -194,7 +194,9 @@ class Dropout(Layer):
         return inputs * dropout(n.ones(shape, dtype=inputs.dtype), self.rate)
 
 
-class _SpatialDropout(Dropout):
+class SpatialDropout(Dropout):
+    """Whole channels are dropped."""
+
     axes: int
 
     def __init__(self, rate: Share, seed: int | None = None, **options: Any) -> None:
@@ -202,14 +204,14 @@ class _SpatialDropout(Dropout):
 
 
 @checked
-class SpatialDropout1D(_SpatialDropout):
+class SpatialDropout1D(SpatialDropout):
     """Whole channels of [batch, steps, channels] are dropped."""
 
     axes, dimensions = 1, 3
 
 
 @checked
-class SpatialDropout2D(_SpatialDropout):
+class SpatialDropout2D(SpatialDropout):
     """Whole channels of [batch, height, width, channels] are dropped."""
 
     axes, dimensions = 2, 4

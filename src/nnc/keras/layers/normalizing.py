@@ -13,7 +13,7 @@ from nnc.keras.layers.core import as_float
 from nnc.keras.named import refused
 from nnc.ops import batch_norm, batch_norm_inference, layer_norm
 
-__all__ = ["BatchNormalization", "GroupNormalization", "LayerNormalization", "UnitNormalization"]
+__all__ = ["BatchNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization", "UnitNormalization"]
 
 
 @checked
@@ -124,6 +124,30 @@ class LayerNormalization(Layer):
         gamma = self.gamma if self.scale else n.ones(shape, dtype=x.dtype)
         beta = self.beta if self.center else n.zeros(shape, dtype=x.dtype)
         return layer_norm(x, gamma, beta, axes=self.axes, epsilon=self.epsilon)
+
+
+@checked
+class RMSNormalization(Layer):
+    """x / √(mean x² + epsilon) · scale over `axis`, of each example."""
+
+    supports_masking = True
+
+    def __init__(self, axis: int | Sequence[int] = -1, epsilon: Positive = 1e-6, **options: Any) -> None:
+        super().__init__(**options)
+        self.axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+        self.epsilon = epsilon
+
+    def make_weights(self, input_shape: Any) -> None:
+        if any(not -len(input_shape) <= axis < len(input_shape) for axis in self.axes):
+            got, need = f"axis={self.axes} of {len(input_shape)} dimensions", "axes that are there"
+            raise ArgumentError("RMSNormalization", got=got, need=need)
+        self.scale = self.add_weight(tuple(input_shape[axis] for axis in self.axes), "ones", name="scale")
+
+    def call(self, inputs: Any) -> Any:
+        x = as_float(inputs)
+        size = n.mean(x * x, axis=self.axes, keepdims=True)
+        kept = [x.shape[axis] if axis in [own % x.ndim for own in self.axes] else 1 for axis in range(x.ndim)]
+        return x * n.rsqrt(size + self.epsilon) * n.reshape(self.scale, kept)
 
 
 @checked

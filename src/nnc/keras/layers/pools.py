@@ -15,9 +15,10 @@ from nnc.keras.named import refused
 from nnc.ops import average_pool, max_pool, upsample
 
 __all__ = [
-    "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "Cropping1D", "Cropping2D", "GlobalAveragePooling1D",
-    "GlobalAveragePooling2D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "MaxPooling1D", "MaxPooling2D",
-    "MaxPooling3D", "UpSampling1D", "UpSampling2D", "ZeroPadding1D", "ZeroPadding2D",
+    "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "Cropping1D", "Cropping2D", "Cropping3D",
+    "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D", "GlobalMaxPooling3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "UpSampling1D",
+    "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
 ]  # fmt: skip
 
 Border: TypeAlias = Size | Sequence[Size | Sequence[Size]]
@@ -139,6 +140,13 @@ class GlobalAveragePooling2D(_GlobalPooling):
 
 
 @checked
+class GlobalAveragePooling3D(GlobalAveragePooling2D):
+    """The mean over depth, height and width."""
+
+    rank, dimensions = 3, 5
+
+
+@checked
 class GlobalMaxPooling1D(_GlobalPooling):
     """The largest element over all steps."""
 
@@ -153,6 +161,13 @@ class GlobalMaxPooling2D(GlobalMaxPooling1D):
     """The largest element over height and width."""
 
     rank, dimensions = 2, 4
+
+
+@checked
+class GlobalMaxPooling3D(GlobalMaxPooling1D):
+    """The largest element over depth, height and width."""
+
+    rank, dimensions = 3, 5
 
 
 def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], ...]:
@@ -192,6 +207,13 @@ class ZeroPadding2D(_ZeroPadding):
     rank, dimensions = 2, 4
 
 
+@checked
+class ZeroPadding3D(_ZeroPadding):
+    """Zeros around depth, height and width."""
+
+    rank, dimensions = 3, 5
+
+
 class _Cropping(Layer):
     rank: ClassVar[int]
 
@@ -217,6 +239,30 @@ class Cropping2D(_Cropping):
     """Images without their borders."""
 
     rank, dimensions = 2, 4
+
+
+@checked
+class Cropping3D(_Cropping):
+    """Volumes without their borders."""
+
+    rank, dimensions = 3, 5
+
+
+@checked
+class UpSampling3D(Layer):
+    """Depth, height and width, each element `size` times."""
+
+    dimensions = 5
+
+    def __init__(self, size: Sizes = 2, data_format: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        check_format("UpSampling3D", data_format)
+        self.size = per_axis("UpSampling3D", "size", size, 3)
+
+    def call(self, inputs: Any) -> Any:
+        for axis, times in enumerate(self.size, 1):
+            inputs = n.repeat(inputs, times, axis=axis)
+        return inputs
 
 
 @checked

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from nnc import numerics as n
 from nnc.arguments import Count, Share, checked
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.transforms.randomness import dropout
 from nnc.errors import ArgumentError, ShapeError
-from nnc.keras import initializers
+from nnc.keras import activations
 from nnc.keras.engine.base_layer import Layer
+from nnc.keras.layers.cells import forget_ones, gru_step, lstm_step, rnn_step, stepped
 from nnc.keras.layers.core import as_float
 from nnc.keras.named import refused
 from nnc.nn.modules.recurrent_directions import StepMask, direction, gru_sequences, lstm_sequences, rnn_sequences
@@ -50,23 +50,20 @@ class _Recurrent(Layer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        kind = type(self).__name__
         if stateful:
-            raise refused(kind, "stateful", stateful, "return_state=True, and initial_state of the next call")
-        if recurrent_dropout:
-            raise refused(kind, "recurrent_dropout", recurrent_dropout, "dropout of the inputs")
-        self._check(activation, recurrent_activation)
+            fix = "return_state=True, and initial_state of the next call"
+            raise refused(type(self).__name__, "stateful", stateful, fix)
+        self.functions = activations.get(activation), activations.get(recurrent_activation)
+        self.recurrent_dropout = recurrent_dropout
         self.units, self.use_bias, self.dropout, self.go_backwards = units, use_bias, dropout, go_backwards
         self.return_sequences, self.return_state = return_sequences, return_state
         self.starts = kernel_initializer, recurrent_initializer, bias_initializer
         self.penalties = kernel_regularizer, recurrent_regularizer
-        self.activation = activation
 
-    def _check(self, activation: Any, recurrent_activation: Any) -> None:
-        if _name(activation) != "tanh" or _name(recurrent_activation) != "sigmoid":
-            got = f"activation={_name(activation)!r}, recurrent_activation={_name(recurrent_activation)!r}"
-            need, fix = "tanh and sigmoid, which the loops compute", "nnc.scan(step, first, x), with cells of your own"
-            raise ArgumentError(type(self).__name__, got=got, need=need, fix=fix)
+    @property
+    def is_plain(self) -> bool:
+        """Whether the loops of nnc have its functions, tanh and sigmoid; others are stepped through by `nnc.scan`."""
+        return self.functions == (activations.tanh, activations.sigmoid)
 
     def make_weights(self, input_shape: Any) -> None:
         if len(input_shape) != 3:
@@ -102,12 +99,30 @@ class _Recurrent(Layer):
         if mask is not None:
             real = StepMask(n.transpose(mask, (1, 0)))
             steps = real.real(steps)
-        y, ends = direction(steps, self._weights(), first, self.go_backwards, real, self._sequences)
+        kept: Any = 1.0
+        if training and self.recurrent_dropout:
+            kept = dropout(n.ones((x.shape[0], self.units), dtype=x.dtype), self.recurrent_dropout)
+        if self.is_plain and not isinstance(kept, ArrayOperand):
+            y, ends = direction(steps, self._weights(), first, self.go_backwards, real, self._sequences)
+        else:
+            y, ends = self._stepped(steps, first, kept, mask)
         output = ends[0]
         if self.return_sequences:
             output = n.transpose(y, (1, 0, 2))
             output = n.flip(output, axis=1) if self.go_backwards else output
         return (output, *ends) if self.return_state else output
+
+    def _stepped(self, steps: Any, first: Any, kept: Any, mask: Any) -> Any:
+        """All outputs in the order of the steps, and the last states, by any functions."""
+        real = None if mask is None else n.transpose(mask, (1, 0))
+        if self.go_backwards:
+            steps, real = n.flip(steps, axis=0), None if real is None else n.flip(real, axis=0)
+        y, ends = stepped(self._step(kept), first, steps @ self.kernel, real)
+        return (n.flip(y, axis=0) if self.go_backwards else y), ends
+
+    def _step(self, kept: Any) -> Any:
+        """One step of z = x · kernel, of whose states `kept` scales what is fed back."""
+        raise NotImplementedError
 
     def _weights(self) -> RecurrentWeights[Any]:
         bias = self.bias if self.use_bias else n.zeros(self.kernel.shape[1:], dtype=self.kernel.dtype)
@@ -115,10 +130,6 @@ class _Recurrent(Layer):
 
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
         raise NotImplementedError
-
-
-def _name(activation: Any) -> str:
-    return activation if isinstance(activation, str) else getattr(activation, "__name__", "")
 
 
 @checked
@@ -154,14 +165,15 @@ class LSTM(_Recurrent):
 
     def _bias(self) -> tuple[tuple[int, ...], Any]:
         shape, start = super()._bias()
-        return shape, self._with_ones if self.unit_forget_bias else start
+        return shape, forget_ones(start, self.units) if self.unit_forget_bias else start
 
-    def _with_ones(self, shape: tuple[int, ...]) -> Any:
-        start = initializers.get(self.starts[2])
-        assert start is not None
-        values = np.array(start(shape))
-        values[self.units : 2 * self.units] = 1.0
-        return values
+    def _step(self, kept: Any) -> Any:
+        bias = self.bias if self.use_bias else 0.0
+
+        def step(z: Any, states: Any) -> Any:
+            return lstm_step(z + bias + (states[0] * kept) @ self.recurrent_kernel, states[1], *self.functions)
+
+        return step
 
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
         return lstm_sequences(z, weights, states, reverse)
@@ -175,11 +187,21 @@ class GRU(_Recurrent):
 
     def __init__(self, units: Count, *args: Any, reset_after: bool = True, **options: Any) -> None:
         super().__init__(units, *args, **options)
-        if not reset_after:
-            raise refused("GRU", "reset_after", reset_after, "reset_after=True, which is the default")
+        self.reset_after = reset_after
+
+    @property
+    def is_plain(self) -> bool:
+        return self.reset_after and super().is_plain
 
     def _bias(self) -> tuple[tuple[int, ...], Any]:
-        return (2, 3 * self.units), self.starts[2]
+        return (2, 3 * self.units) if self.reset_after else (3 * self.units,), self.starts[2]
+
+    def _step(self, kept: Any) -> Any:
+        outer, inner = (self.bias if self.use_bias else 0.0), None
+        if self.use_bias and self.reset_after:
+            outer, inner = self.bias[0], self.bias[1]
+        weights = self.recurrent_kernel, *self.functions, kept, inner, self.reset_after
+        return lambda z, states: gru_step(z + outer, states, *weights)
 
     def _weights(self) -> RecurrentWeights[Any]:
         # The loops have r before z.
@@ -197,19 +219,26 @@ class GRU(_Recurrent):
 
 @checked
 class SimpleRNN(_Recurrent):
-    """h = tanh(x · kernel + h₋ · recurrent_kernel + bias), or relu of it."""
+    """h = tanh(x · kernel + h₋ · recurrent_kernel + bias), or another function of it."""
 
     gates = 1
 
     def __init__(self, units: Count, activation: Any = "tanh", use_bias: bool = True, **options: Any) -> None:
         super().__init__(units, activation, "sigmoid", use_bias, **options)
 
-    def _check(self, activation: Any, recurrent_activation: Any) -> None:
-        if _name(activation) not in ("tanh", "relu"):
-            raise refused("SimpleRNN", "activation", _name(activation), 'activation="tanh" or "relu"')
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is tanh or relu."""
+        return self.functions[0] in (activations.tanh, activations.relu)
+
+    def _step(self, kept: Any) -> Any:
+        bias = self.bias if self.use_bias else 0.0
+        return lambda z, states: rnn_step(z + bias, states, self.recurrent_kernel, self.functions[0], kept)
 
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
-        return rnn_sequences(z, weights, states, reverse, Activation(_name(self.activation)))
+        return rnn_sequences(
+            z, weights, states, reverse, Activation("relu" if self.functions[0] is activations.relu else "tanh")
+        )
 
 
 MERGED: dict[str, Callable[[Any, Any], Any]] = {

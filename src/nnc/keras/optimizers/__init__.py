@@ -6,7 +6,7 @@ weights by 1 - a · decay before the update.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -178,6 +178,8 @@ def get(value: object) -> Optimizer:
     """
     if isinstance(value, str):
         return named("optimizer", value.lower(), NAMES)()
+    if isinstance(value, Mapping) and "class_name" in value:
+        return named("optimizer", str(value["class_name"]).lower(), NAMES)(**value.get("config", {}))
     if isinstance(value, type) and issubclass(value, Optimizer):
         return value()
     if not isinstance(value, Optimizer):

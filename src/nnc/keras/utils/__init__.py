@@ -1,4 +1,4 @@
-"""`keras.utils`: one-hot labels, seeds, splits, and data sets by number."""
+"""`keras.utils`: one-hot labels, seeds, padded lists, images, and data sets by number or as they come."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from nnc.arguments import Count, Positive, Seed, checked
 from nnc.core.values.dtype import dtype_of
 from nnc.dynamic.transforms.randomness import seed as set_seed
 from nnc.errors import DataError, IndexRangeError, MemoryLimitError, ShapeError
+from nnc.keras.engine.stored import get_custom_objects as get_custom_objects
 from nnc.keras.engine.stored import register_keras_serializable as register_keras_serializable
 from nnc.keras.metric_states import real
+from nnc.keras.utils.batched_data import Dataset as Dataset
+from nnc.keras.utils.image_files import array_to_img as array_to_img
+from nnc.keras.utils.image_files import image_dataset_from_directory as image_dataset_from_directory
+from nnc.keras.utils.image_files import img_to_array as img_to_array
+from nnc.keras.utils.image_files import load_img as load_img
+from nnc.keras.utils.image_files import save_img as save_img
+from nnc.keras.utils.image_files import timeseries_dataset_from_array as timeseries_dataset_from_array
 
 Side: TypeAlias = Literal["pre", "post"]
 # Beside labels that are larger an array of ones and zeros is the wrong thing.

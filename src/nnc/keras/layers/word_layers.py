@@ -1,0 +1,437 @@
+"""Layers that prepare words and numbers under Keras' names, by what `adapt` has seen of them.
+
+Words are NumPy's, so layers of words stand before a model and not in it: `ids = vectorize(texts)`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nnc import numerics as n
+from nnc.arguments import Count, Finite, Size, checked, shown
+from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.dtype import F32, I64
+from nnc.dynamic import eager
+from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.keras.engine.base_layer import Layer
+from nnc.keras.engine.keras_tensor import KerasTensor
+from nnc.keras.layers.core import as_float
+from nnc.keras.metric_states import plain, real
+from nnc.keras.named import Made
+
+__all__ = [
+    "CategoryEncoding", "Discretization", "IntegerLookup", "Normalization", "StringLookup", "TextVectorization",
+]  # fmt: skip
+
+Output: TypeAlias = Literal["int", "one_hot", "multi_hot", "count", "tf_idf"]
+
+
+def encoded(places: NDArray[Any], size: int, output: str, scale: NDArray[Any] | None = None) -> NDArray[np.float32]:
+    """places[…, k] as 1 at each ("one_hot"), or for each row whether and how often it has each one; -1 is none."""
+    if output == "one_hot":
+        places = places[..., None] if not places.ndim or places.shape[-1] != 1 else places
+    flat = np.atleast_1d(places)
+    rows = flat.reshape(-1, flat.shape[-1])
+    counts = np.zeros((len(rows), size), np.float32)
+    for row, own in zip(counts, rows, strict=True):
+        np.add.at(row, own[own >= 0], 1.0)
+    if output in ("one_hot", "multi_hot"):
+        counts = np.minimum(counts, 1.0)
+    if scale is not None:
+        counts = counts * scale
+    return counts.reshape(*flat.shape[:-1], size)
+
+
+def by_frequency(words: Iterable[Any], most: int | None = None) -> list[Any]:
+    """The words, the most frequent first; of equally frequent ones the last in the alphabet."""
+    counts = Counter(words)
+    return sorted(sorted(counts, reverse=True), key=lambda word: -counts[word])[:most]
+
+
+class _OfWords(Layer):
+    """A layer before a model: of arrays of NumPy's, words among them."""
+
+    # Said here, so that `__call__` is not taken for it, as it is in modules of users.
+    forward = Layer._run_call
+
+    def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:
+        """The numbers for these words."""
+        (inputs,) = values
+        if isinstance(inputs, KerasTensor):
+            kind = type(self).__name__
+            fix = f"ids = layer(words) before fit, and keras.Input(shape=…, dtype={'int64'!r})"
+            raise UsageError(kind, got="an input of a model", need="words", fix=fix, origin=caller_origin())
+        return self.answered(inputs)
+
+    def answered(self, inputs: Any) -> Any:
+        """What comes of a call."""
+        return eager.tensor(self.numbers(_words(inputs)))
+
+    def numbers(self, words: NDArray[Any]) -> NDArray[Any]:
+        """The numbers for these words."""
+        raise NotImplementedError
+
+    def remember(self, **options: Any) -> None:
+        """What the layer is made again of, with what it has seen."""
+        object.__setattr__(self, "_made", Made((), {**self.get_config(), **options}))
+
+
+def _words(given: Any) -> NDArray[Any]:
+    if hasattr(given, "__array__") or isinstance(given, str | bytes | list | tuple | int | np.generic):
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            raise ArgumentError("adapt", got="rows of different lengths", need="one size per axis") from None
+    elif isinstance(given, Iterable):
+        array = np.concatenate([np.atleast_1d(_words(part)) for part in given])
+    else:
+        raise ArgumentError("adapt", got=shown(given), need="words", origin=caller_origin())
+    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+
+
+class _Lookup(_OfWords):
+    """The place of each word in a vocabulary, behind the mask's and those of unknown words."""
+
+    unknown: Any
+
+    def __init__(
+        self,
+        max_tokens: Count | None = None,
+        num_oov_indices: Size = 1,
+        mask_token: Any = None,
+        oov_token: Any = None,
+        vocabulary: Any = None,
+        output_mode: Output = "int",
+        invert: bool = False,
+        pad_to_max_tokens: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        kind = type(self).__name__
+        if num_oov_indices > 1 or output_mode == "tf_idf":
+            got = f"num_oov_indices={num_oov_indices}, output_mode={output_mode!r}"
+            raise ArgumentError(kind, got=got, need="one place for unknown words, and no tf_idf")
+        self.max_tokens, self.output_mode, self.invert = max_tokens, output_mode, invert
+        self.num_oov_indices, self.mask_token, self.pad_to_max_tokens = num_oov_indices, mask_token, pad_to_max_tokens
+        self.oov_token = self.unknown if oov_token is None else oov_token
+        self.tokens: list[Any] = []
+        if vocabulary is not None:
+            self.set_vocabulary(vocabulary)
+
+    def head(self) -> list[Any]:
+        """What stands before the words."""
+        masked = [] if self.mask_token is None else [self.mask_token]
+        return masked + [self.oov_token] * self.num_oov_indices
+
+    def set_vocabulary(self, vocabulary: Any) -> None:
+        """Know these words, with or without what stands before them."""
+        if isinstance(vocabulary, str):
+            if not Path(vocabulary).is_file():
+                fix = "vocabulary=[…]"
+                raise ArgumentError(type(self).__name__, got=vocabulary, need="a file of words", fix=fix)
+            vocabulary = Path(vocabulary).read_text(encoding="utf-8").splitlines()
+        if not isinstance(vocabulary, Iterable) or any(isinstance(word, list | dict) for word in vocabulary):
+            raise ArgumentError(type(self).__name__, got=shown(vocabulary), need="a list of words")
+        tokens = [word.item() if isinstance(word, np.generic) else word for word in vocabulary]
+        head = self.head()
+        self.tokens = tokens[len(head) :] if head and tokens[: len(head)] == head else tokens
+        if len(set(self.tokens)) != len(self.tokens):
+            raise DataError(type(self).__name__, got="a word twice", need="each once", origin=caller_origin())
+        self.remember(vocabulary=self.tokens)
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Know the words of the data, the most frequent first."""
+        most = None if self.max_tokens is None else self.max_tokens - len(self.head())
+        self.set_vocabulary(by_frequency(_words(data).ravel().tolist(), most))
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
+        """The words by their places."""
+        return [*(self.head() if include_special_tokens else []), *self.tokens]
+
+    def vocabulary_size(self) -> int:
+        """How many places there are."""
+        return len(self.get_vocabulary())
+
+    def answered(self, inputs: Any) -> Any:
+        """The places of these words, or with `invert` the words at these places, an array of NumPy's."""
+        if not self.invert:
+            return super().answered(inputs)
+        names, places = np.asarray(self.get_vocabulary()), plain(inputs).astype(np.int64)
+        within = np.clip(places, 0, len(names) - 1)
+        return np.where(places == within, names[within], self.oov_token)
+
+    def places(self, words: NDArray[Any]) -> NDArray[np.int64]:
+        """The place of each word."""
+        if not self.tokens:
+            kind, fix = type(self).__name__, "layer.adapt(words), or vocabulary=[…]"
+            raise UsageError(kind, got="no vocabulary", need="one", fix=fix, origin=caller_origin())
+        first = len(self.head())
+        known = {word: first + place for place, word in enumerate(self.tokens)}
+        if self.mask_token is not None:
+            known[self.mask_token] = 0
+        other = first - 1 if self.num_oov_indices else -1
+        places = [known.get(word, other) for word in words.ravel().tolist()]
+        if not self.num_oov_indices and -1 in places:
+            raise DataError(type(self).__name__, got="a word that is not known", need="one of the vocabulary")
+        return np.asarray(places, np.int64).reshape(words.shape)
+
+    def numbers(self, words: NDArray[Any]) -> NDArray[Any]:
+        places = self.places(words)
+        if self.output_mode == "int":
+            return places
+        size = self.vocabulary_size()
+        if self.pad_to_max_tokens and self.max_tokens:
+            size = self.max_tokens
+        masked = 0 if self.mask_token is None else 1
+        return encoded(places - masked, size - masked, self.output_mode).astype(np.int64)
+
+
+@checked
+class StringLookup(_Lookup):
+    """The place of each word: 0 is one that is not known, words are numbered from 1.
+
+    >>> from nnc import keras
+    >>> keras.layers.StringLookup(vocabulary=["a", "b"])(["b", "z"]).tolist()
+    [2, 0]
+    """
+
+    unknown = "[UNK]"
+
+
+@checked
+class IntegerLookup(_Lookup):
+    """The place of each whole number: 0 is one that is not known, others are numbered from 1."""
+
+    unknown = -1
+
+
+PUNCTUATION = re.compile(r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']""")
+STANDARDS: dict[str, Callable[[str], str]] = {
+    "lower_and_strip_punctuation": lambda text: PUNCTUATION.sub("", text.lower()),
+    "lower": str.lower,
+    "strip_punctuation": lambda text: PUNCTUATION.sub("", text),
+}
+SPLITS: dict[str, Callable[[str], list[str]]] = {"whitespace": str.split, "character": list}
+
+
+@checked
+class TextVectorization(_OfWords):
+    """Texts as the places of their words: 0 fills up, 1 is a word that is not known, words are numbered from 2.
+
+    >>> from nnc import keras
+    >>> layer = keras.layers.TextVectorization(output_sequence_length=4)
+    >>> layer.adapt(["the cat", "The dog!"])
+    >>> layer(["the bird"]).tolist()
+    [[2, 1, 0, 0]]
+    """
+
+    def __init__(
+        self,
+        max_tokens: Count | None = None,
+        standardize: Any = "lower_and_strip_punctuation",
+        split: Any = "whitespace",
+        ngrams: Count | Sequence[Count] | None = None,
+        output_mode: Output = "int",
+        output_sequence_length: Count | None = None,
+        pad_to_max_tokens: bool = False,
+        vocabulary: Sequence[str] | None = None,
+        idf_weights: Any = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.max_tokens, self.output_mode, self.length = max_tokens, output_mode, output_sequence_length
+        self.standardize = standardize if callable(standardize) or standardize is None else STANDARDS[standardize]
+        self.split = split if callable(split) or split is None else SPLITS[split]
+        self.sizes = range(1, ngrams + 1) if isinstance(ngrams, int) else (1,) if ngrams is None else tuple(ngrams)
+        self.pad_to_max_tokens = pad_to_max_tokens
+        self.weights_of_words = None if idf_weights is None else np.asarray(idf_weights, np.float32)
+        # Texts that fill up are no words of theirs in counts.
+        self.table = StringLookup(mask_token="" if output_mode == "int" else None)
+        if vocabulary is not None:
+            self.set_vocabulary(vocabulary)
+
+    def words_of(self, text: str) -> list[str]:
+        """The words of one text, and those that stand side by side."""
+        text = text if self.standardize is None else str(self.standardize(text))
+        words = [text] if self.split is None else [str(word) for word in self.split(text)]
+        return [
+            " ".join(words[at : at + size]) for size in self.sizes for at in range(len(words) - size + 1)
+        ]  # fmt: skip
+
+    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
+        """Know these words."""
+        self.table.set_vocabulary(vocabulary)
+        options = {} if idf_weights is None else {"idf_weights": idf_weights}
+        self.weights_of_words = self.weights_of_words if idf_weights is None else np.asarray(idf_weights, np.float32)
+        self.remember(vocabulary=self.table.tokens, **options)
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Know the words of these texts, the most frequent first."""
+        texts = [self.words_of(text) for text in _words(data).ravel().tolist()]
+        most = None if self.max_tokens is None else self.max_tokens - len(self.table.head())
+        words = by_frequency((word for text in texts for word in text), most)
+        seen = Counter(word for text in texts for word in set(text))
+        weights = np.asarray([np.log(1 + len(texts) / (1 + seen[word])) for word in words], np.float32)
+        self.set_vocabulary(words, weights.tolist())
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[str]:
+        """The words by their places."""
+        return self.table.get_vocabulary(include_special_tokens)
+
+    def vocabulary_size(self) -> int:
+        """How many places there are."""
+        return self.table.vocabulary_size()
+
+    def numbers(self, words: NDArray[Any]) -> NDArray[Any]:
+        alone = words.ndim == 0
+        texts = words.reshape(-1) if words.ndim < 2 or words.shape[-1] == 1 else None
+        if texts is None:
+            raise ArgumentError("TextVectorization", got=f"texts {words.shape}", need="[texts], or [texts, 1]")
+        rows = [self.table.places(np.asarray(self.words_of(text), np.str_)) for text in texts.tolist()]
+        if self.output_mode == "int":
+            length = self.length or max(map(len, rows), default=0)
+            filled = np.zeros((len(rows), length), np.int64)
+            for own, row in zip(filled, rows, strict=True):
+                own[: min(len(row), length)] = row[:length]
+            return filled[0] if alone else filled
+        size = self.max_tokens if self.pad_to_max_tokens and self.max_tokens else self.vocabulary_size()
+        longest = max(1, *map(len, rows)) if rows else 1
+        places = np.full((len(rows), longest), -1, np.int64)
+        for own, row in zip(places, rows, strict=True):
+            own[: len(row)] = row
+        scale = None
+        if self.output_mode == "tf_idf":
+            assert self.weights_of_words is not None
+            scale = np.zeros(size, np.float32)
+            scale[1 : 1 + len(self.weights_of_words)] = self.weights_of_words
+            scale[0] = self.weights_of_words.mean()
+        counts = encoded(places, size, self.output_mode, scale)
+        return counts[0] if alone else counts
+
+
+@checked
+class Normalization(Layer):
+    """(x - mean) / √variance along `axis`, both of which `adapt` finds; with `invert` the way back.
+
+    >>> from nnc import keras
+    >>> layer = keras.layers.Normalization()
+    >>> layer.adapt([[0.0], [2.0]])
+    >>> layer([[4.0]]).tolist()
+    [[3.0]]
+    """
+
+    def __init__(
+        self, axis: int | Sequence[int] | None = -1, mean: Any = None, variance: Any = None, invert: bool = False,
+        **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(**options)
+        if (mean is None) != (variance is None):
+            raise ArgumentError("Normalization", got="mean or variance alone", need="both, or neither")
+        self.axis, self.invert = axis, invert
+        self.said = None if mean is None else (np.asarray(mean, np.float32), np.asarray(variance, np.float32))
+
+    def make_weights(self, input_shape: Any) -> None:
+        kept = self.kept(len(input_shape))
+        shape = tuple(int(size) if axis in kept else 1 for axis, size in enumerate(input_shape))
+        if self.said is None:
+            self.mean = self.add_weight(shape, "zeros", trainable=False, name="mean")
+            self.variance = self.add_weight(shape, "ones", trainable=False, name="variance")
+            return
+        for name, value in zip(("mean", "variance"), self.said, strict=True):
+            # Constants, and no weights.
+            whole = np.broadcast_to(value, shape) if value.size == 1 else value.reshape(shape)
+            object.__setattr__(self, name, np.array(whole))
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Find mean and variance of the data."""
+        whole = data if hasattr(data, "__array__") or isinstance(data, list) else np.concatenate([*map(plain, data)])
+        values = np.asarray(plain(whole), np.float64)
+        if values.ndim == 1:
+            values = values[:, None]
+        self.ensure_built((values,))
+        axes = tuple(axis for axis in range(values.ndim) if axis not in self.kept(values.ndim))
+        for weight, value in (
+            (self.mean, values.mean(axes, keepdims=True)),
+            (self.variance, values.var(axes, keepdims=True)),
+        ):
+            weight.become(eager.tensor(value.astype(np.float32)))
+
+    def kept(self, ndim: int) -> list[int]:
+        """The axes that have means of their own."""
+        return [] if self.axis is None else [int(axis) % ndim for axis in np.atleast_1d(np.asarray(self.axis))]
+
+    def call(self, inputs: Any) -> Any:
+        deviation = n.maximum(n.sqrt(n.asarray(self.variance)), 1e-7)
+        x = as_float(inputs)
+        return self.mean + x * deviation if self.invert else (x - self.mean) / deviation
+
+
+@checked
+class Discretization(Layer):
+    """How many boundaries are not above x; `adapt` finds those that share the data among `num_bins`."""
+
+    def __init__(
+        self,
+        bin_boundaries: Sequence[Finite] | None = None,
+        num_bins: Count | None = None,
+        epsilon: float = 0.01,
+        output_mode: Literal["int", "one_hot", "multi_hot", "count"] = "int",
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        if (bin_boundaries is None) == (num_bins is None):
+            raise ArgumentError("Discretization", got="both or neither", need="one of bin_boundaries and num_bins")
+        self.num_bins, self.output_mode = num_bins, output_mode
+        self.bin_boundaries = None if bin_boundaries is None else sorted(real(bin_boundaries).tolist())
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Find the boundaries."""
+        assert self.num_bins is not None or self.bin_boundaries is not None
+        if self.num_bins is not None:
+            shares = np.linspace(0, 1, self.num_bins + 1)[1:-1]
+            self.bin_boundaries = np.quantile(plain(data), shares).tolist()
+
+    def call(self, inputs: Any) -> Any:
+        if self.bin_boundaries is None:
+            raise UsageError("Discretization", got="no boundaries", need="some", fix="layer.adapt(data)")
+        edges = np.asarray(self.bin_boundaries, np.float32)
+        places = n.sum((n.expand_dims(as_float(inputs), -1) >= edges).astype(I64), axis=-1)
+        return places if self.output_mode == "int" else hot(places, len(edges) + 1, self.output_mode)
+
+
+def hot(places: Any, size: int, output: str, weights: Any = None) -> Any:
+    """places[…, k] as `encoded` has them, of operands."""
+    if output == "one_hot":
+        places = places[..., 0] if places.ndim and places.shape[-1] == 1 else places
+        return (n.expand_dims(places, -1) == np.arange(size)).astype(F32)
+    each = (n.expand_dims(places, -1) == np.arange(size)).astype(F32)
+    if output == "multi_hot":
+        return n.max(each, axis=-2)
+    return n.sum(each if weights is None else each * n.expand_dims(weights, -1), axis=-2)
+
+
+@checked
+class CategoryEncoding(Layer):
+    """Whole numbers as 1 at each ("one_hot"), or for each row whether ("multi_hot") or how often ("count") it is there.
+
+    >>> from nnc import keras
+    >>> keras.layers.CategoryEncoding(3, "one_hot")([0, 2]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    def __init__(
+        self, num_tokens: Count, output_mode: Literal["one_hot", "multi_hot", "count"] = "multi_hot", **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.num_tokens, self.output_mode = num_tokens, output_mode
+
+    def call(self, inputs: Any, count_weights: Any = None) -> Any:
+        places = inputs.astype(I64)
+        return hot(places, self.num_tokens, self.output_mode, count_weights)
