@@ -54,6 +54,11 @@ def test_what_never_ends_is_refused(tmp_path: Path, door: str, make: Callable[[P
     """A pipe without a writer was waited for, and a device read until there was no memory."""
     with pytest.raises((FormatError, DataError), match="device|pipe"):
         DOORS[door](make(tmp_path))
+    if door == "load":
+        (tmp_path / "beside").mkdir()
+        os.symlink(make(tmp_path / "beside"), tmp_path / "named.npz")
+        with pytest.raises(FormatError, match=r"device|pipe.*an \.npz file"):
+            nnc.load(tmp_path / "named.npz")
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs files of Linux")
