@@ -156,6 +156,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "numbers up to infinity": lambda: xp.arange(math.inf),
     "numbers without a step": lambda: xp.arange(np.float32(0.5), step=0.0),
     "a number beside narrower ones": lambda: xp.add(V, 10**400),
+    "half a float beyond all numbers": lambda: xp.full((2,), 10**400, dtype=nnc.bf16),
+    "a scale beyond its element type": lambda: nn.LossScale(np.float32(1.0), least=1e308),
     "infinity as an integer": lambda: xp.full((2,), math.inf, dtype=xp.int16),
     "frequencies of nothing": lambda: xp.fft.fftfreq(0),
     "transforms along no axes": lambda: xp.fft.rfftn(V, axes=()),

@@ -142,7 +142,8 @@ def numpy_work(subject: str) -> Iterator[None]:
     try:
         with np.errstate(over="ignore", invalid="raise", divide="raise"):
             yield
-    except (ValueError, ArithmeticError, LookupError, MemoryError) as error:
+    # TypeError: of bf16, for integers beyond f64.
+    except (ValueError, ArithmeticError, LookupError, MemoryError, TypeError) as error:
         need = "sizes of 0 or more that fit in memory, and numbers that the element type holds"
         raise ArgumentError(subject, got=str(error).rstrip("."), need=need) from None
 

@@ -37,7 +37,9 @@ class LossScale:
     most: Positive = 2.0**24
 
     def __post_init__(self) -> None:
-        if not (self.least <= self.first <= self.most and self.factor > 1.0):
+        # NumPy's numbers would compare in their own type.
+        least, first, most = map(float, (self.least, self.first, self.most))
+        if not (least <= first <= most and self.factor > 1.0):
             raise AttributeValueError("LossScale", got=str(self), need="least ≤ first ≤ most and a factor above 1")
 
     def start(self) -> Scaling:
