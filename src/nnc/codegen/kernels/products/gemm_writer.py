@@ -287,9 +287,18 @@ class GemmWriter:
         b, problem = self.b, self.problem
         if not self.packing.a_in_place:
             starts = [row // self.tile.rows * self.packing.a_panel + row % self.tile.rows for row in rows]
-            return [b.offset(self.a_buffer, start, self.work) for start in starts], self.tile.rows
-        starts = [(block.row + row) * problem.a_rows + block.k * problem.a_inner for row in rows]
-        return [b.offset(m.a, start, self.work) for start in starts], problem.a_inner
+            source, apart, step = self.a_buffer, 1, self.tile.rows
+        else:
+            starts = [(block.row + row) * problem.a_rows + block.k * problem.a_inner for row in rows]
+            source, apart, step = m.a, problem.a_rows, problem.a_inner
+        # LLVM need not ask how these places follow from all loops around: 0.83 of its time for a product. Where the
+        # stride is read, it finds better ones: 1.03 to 1.1 of the run time of products of heads.
+        if not known(apart):
+            return [b.offset(source, start, self.work) for start in starts], step
+        if len(rows) < self.tile.rows:
+            return [b.opaque(b.offset(source, start, self.work)) for start in starts], step
+        first = b.opaque(b.offset(source, starts[0], self.work))
+        return [b.offset(first, i * apart, self.work) for i in range(len(rows))], step
 
     def _right(
         self, m: Matrices, block: Block, column: Value, masks: Sequence[Value | None]
