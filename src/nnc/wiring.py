@@ -13,7 +13,7 @@ from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.running.deferred import DeferredBackend
 from nnc.core.running.devices import DEVICES, DeviceDriver
 from nnc.core.running.dispatch import DISPATCHER, Backend
-from nnc.core.running.namespace import use_namespace
+from nnc.core.running.namespace import use_functions, use_namespace
 from nnc.core.running.stored_steps import STEP_STORES, StepStore
 from nnc.core.values.storage import use_devices
 from nnc.planning.native import Loop, use_compiler
@@ -99,3 +99,11 @@ def _namespace(version: str | None) -> ModuleType:
 
 
 use_namespace(_namespace)
+
+
+def _functions() -> ModuleType:
+    """The functions of arrays, which are methods too."""
+    return import_module("nnc.numerics")
+
+
+use_functions(_functions)

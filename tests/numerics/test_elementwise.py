@@ -108,7 +108,7 @@ def test_values_of_every_kind_are_taken() -> None:
 
 def test_other_spellings_are_the_same_function() -> None:
     for names in (
-        "arccos acos", "mod remainder", "power pow", "mul multiply", "sub subtract", "div divide true_divide",
+        "arccos acos", "mod remainder", "power pow", "mul multiply", "sub subtract", "divide true_divide",
         "clamp clip", "neg negative", "bitwise_not bitwise_invert invert", "absolute abs", "eq equal",
     ):  # fmt: skip
         first, *others = (getattr(nnc, name) for name in names.split())

@@ -46,7 +46,8 @@ ROWS = [(owner, name) for owner, table in TABLES.items() for name in table]
 
 
 def test_there_are_enough_rows() -> None:
-    assert len(ROWS) >= 450
+    # Of 460 rows a hundred became methods and functions of PyTorch's (docs/design/0038).
+    assert len(ROWS) >= 350
 
 
 @pytest.mark.parametrize(("owner", "name"), ROWS, ids=[f"{owner}.{name}" for owner, name in ROWS])
@@ -69,8 +70,8 @@ def test_forms_name_what_there_is(owner: str) -> None:
 
 def test_traced_and_batched_values_answer_too() -> None:
     for transformed in (nnc.compile, nnc.vmap, nnc.grad):
-        with pytest.raises(UnknownNameError, match=r"Fix: nnc\.roll\(x, shift, axis\)"):
-            transformed(lambda x: x.roll(1))(np.ones(3))
+        with pytest.raises(UnknownNameError, match=r"Fix: nnc\.cummax\(x, axis\)"):
+            transformed(lambda x: x.cummax(1))(np.ones(3))
 
 
 def test_functions_of_arrays_refuse_symbols() -> None:

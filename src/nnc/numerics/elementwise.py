@@ -310,6 +310,16 @@ def divmod(x1: AnyArray, x2: AnyArray, /) -> tuple[Array, Array]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
+def div(x1: AnyArray, x2: AnyArray, *, rounding_mode: str | None = None) -> Array:
+    """x1 / x2; with `rounding_mode` "floor" x1 // x2, with "trunc" cut off at the point.
+
+    >>> nnc.div([7.0, -7.0], 2.0, rounding_mode="trunc").tolist()
+    [3.0, -3.0]
+    """
+    a, b = pair(x1, x2)
+    return a.div(b, rounding_mode=rounding_mode)
+
+
 def clip(x: AnyArray, min: AnyArray | None = None, max: AnyArray | None = None) -> Array:
     """min(max(x, min), max), broadcast; None is no bound.
 
@@ -360,6 +370,6 @@ left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 conjugate = conj
 degrees, radians = rad2deg, deg2rad
 mod, power, true_divide = remainder, pow, divide
-mul, sub, div, clamp = multiply, subtract, divide, clip
+mul, sub, clamp = multiply, subtract, clip
 eq, ne, lt, le, gt, ge = equal, not_equal, less, less_equal, greater, greater_equal
 rint, around, fix = round, round, trunc

@@ -107,7 +107,9 @@ def _partitioned(subject: str, x: AnyArray, kth: int, axis: int | None) -> Array
     return array
 
 
-def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyArray | None = None) -> Array:
+def searchsorted(
+    x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyArray | None = None, *, right: bool = False
+) -> Array:
     """Where the values belong in x, which is in order.
 
     >>> nnc.searchsorted([1, 3, 5], [0, 4])
@@ -115,7 +117,9 @@ def searchsorted(x: AnyArray, values: AnyArray, side: str = "left", sorter: AnyA
     [0 2]
     """
     row, given = pair(x, values)
-    return standard.searchsorted(row, given, side=side, sorter=None if sorter is None else as_array(sorter))
+    return standard.searchsorted(
+        row, given, side="right" if right else side, sorter=None if sorter is None else as_array(sorter)
+    )
 
 
 def topk(x: AnyArray, k: int, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:

@@ -178,7 +178,7 @@ def polyval(coefficients: AnyArray, x: AnyArray) -> Array:
     return result
 
 
-def einsum(equation: str, *values: AnyArray) -> Array:
+def einsum(equation: str, *values: AnyArray | Sequence[AnyArray]) -> Array:
     """Einstein sum, such as `einsum("ij,jk->ik", a, b)`.
 
     Without `->` the result has the letters that stand once, in alphabetical order; `...` stands for the other axes.
@@ -187,7 +187,8 @@ def einsum(equation: str, *values: AnyArray) -> Array:
     Variable(f32[2], constant)
     [ 5. 25.]
     """
-    given = met(values)
+    row = values[0] if len(values) == 1 and "," in equation else values
+    given = met(row)  # type: ignore[arg-type]  # arrays, one by one or in a list
     terms, result = _written_out(equation.replace(" ", ""), given)
     return ops.einsum(f"{','.join(terms)}->{result}", *given)
 

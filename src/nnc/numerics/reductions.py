@@ -12,6 +12,7 @@ import numpy as np
 from nnc import ops
 from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, F64, I64, AnyDType
+from nnc.dynamic.arrays.divisors import by_words
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, extreme, paired
 from nnc.errors import AttributeValueError, ShapeError
@@ -59,6 +60,7 @@ def mean(x: AnyArray, axis: Axes = None, dtype: AnyDType | None = None, *, keepd
     return (array if dtype is None else array.astype(dtype)).mean(axis, keepdims=keepdims)
 
 
+@by_words
 def var(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
     """The sum of (x - mean)² over the axes, divided by n - correction.
 
@@ -69,6 +71,7 @@ def var(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bo
     return as_array(x).var(axis, correction=correction, keepdims=keepdims)
 
 
+@by_words
 def std(x: AnyArray, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Array:
     """The square root of the variance.
 

@@ -29,10 +29,11 @@ from nnc.core.values.device import CPU, Device, device_of
 from nnc.core.values.dtype import C128, F64, DType
 from nnc.dynamic.arrays import numpy_functions
 from nnc.dynamic.arrays.element_count import ElementCount
-from nnc.dynamic.arrays.in_place_methods import InPlaceMethods
+from nnc.dynamic.arrays.in_place_twins import InPlaceTwins
 from nnc.dynamic.arrays.indexing import At, is_advanced, take
 from nnc.dynamic.arrays.located import located, located_operator
 from nnc.dynamic.arrays.nameless import WITHOUT_A_NAME, is_statement
+from nnc.dynamic.arrays.place_methods import PlaceMethods
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
 from nnc.dynamic.arrays.pytorch_methods import PyTorchMethods
 from nnc.errors import DeviceError, ShapeError, UsageError
@@ -85,7 +86,7 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
 
 
 @explained
-class ArrayOperand(PyTorchMethods, InPlaceMethods, Answering):
+class ArrayOperand(PyTorchMethods, PlaceMethods, InPlaceTwins, Answering):
     """An operand that behaves as an array."""
 
     __slots__ = ()

@@ -12,7 +12,7 @@ from typing import Any, Self
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU, KINDS, AnyDevice, Device
-from nnc.core.values.dtype import AnyDType, dtype_of
+from nnc.core.values.dtype import I64, AnyDType, dtype_of
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.methods import ArrayMethods
 from nnc.dynamic.arrays.promotion import continuous, promoted
@@ -231,9 +231,16 @@ class ElementwiseMethods(ArrayMethods):
         return self._by_operator("mul", operator.mul, other)
 
     @located
-    def div(self, other: object) -> Self:
-        """x / other"""
-        return self._by_operator("div", operator.truediv, other)
+    def div(self, other: object, *, rounding_mode: str | None = None) -> Self:
+        """x / other; with `rounding_mode` "floor" x // other, with "trunc" cut off at the point."""
+        if rounding_mode not in (None, "floor", "trunc"):
+            raise AttributeValueError(
+                "div", got=f"rounding_mode={shown(rounding_mode)}", need="'floor', 'trunc' or None"
+            )
+        if rounding_mode == "floor":
+            return self._by_operator("div", operator.floordiv, other)
+        quotient = self._by_operator("div", operator.truediv, other)
+        return quotient if rounding_mode is None else pointwise.cast(quotient, I64).astype(self.spec.dtype)
 
     @located
     def pow(self, other: object) -> Self:

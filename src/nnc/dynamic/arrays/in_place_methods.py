@@ -46,7 +46,7 @@ class InPlaceMethods:
 
     def _settled(self, subject: str, new: Any) -> Self:  # noqa: ANN401  # an array of this class
         """Hold the new value; UsageError for what is no eager value."""
-        got, fix = "a value of a function that is compiled or mapped", FORMS[subject]
+        got, fix = "a value of a function that is compiled or mapped", FORMS.get(subject, f"x = x.{subject[:-1]}(…)")
         raise UsageError(subject, got=got, need="an eager value", fix=fix, origin=caller_origin())
 
     def _filled(self, subject: str, value: Any) -> Self:  # noqa: ANN401  # whatever arrays are computed with

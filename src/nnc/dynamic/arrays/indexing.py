@@ -17,14 +17,28 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.arguments import shown
 from nnc.classes import dataclass
 from nnc.core.values.dtype import BOOL, I64, DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.errors import AttributeValueError, DTypeError, IndexRangeError, ShapeError
 from nnc.ops.arithmetic import Index
-from nnc.ops.elementwise.pointwise import add, affine, cast, less, maximum, minimum, multiply, where
+from nnc.ops.elementwise.pointwise import (
+    add,
+    affine,
+    cast,
+    divide,
+    equal,
+    less,
+    maximum,
+    minimum,
+    multiply,
+    power,
+    where,
+)
 from nnc.ops.indexing.indexing import gather, index_select, scatter, scatter_along
+from nnc.ops.indexing.order import sort
 from nnc.ops.movement.broadcast import broadcast_to, reshape
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.generate import arange_like
@@ -217,17 +231,56 @@ class IndexedPlaces(Generic[A]):
         places, values = self._pairs(value)
         return add(self.x, reshape(scatter_along(values, places, 0, self.x.spec.elements), self.x.shape))
 
+    def subtract(self, value: object) -> A:
+        """y[index] -= value, each time that a place is named."""
+        operand = self._operand(value)
+        return self.add(multiply(operand, scalar_like(operand, -1)))
+
     def multiply(self, value: object) -> A:
         """y[index] = x[index] · value, at places that are named once."""
         return self._combined(multiply, value)
 
+    def divide(self, value: object) -> A:
+        """y[index] = x[index] / value, at places that are named once."""
+        return self._combined(divide, value)
+
+    def power(self, value: object) -> A:
+        """y[index] = x[index]^value, at places that are named once."""
+        return self._combined(power, value)
+
     def min(self, value: object) -> A:
-        """y[index] = the smaller of x[index] and value, at places that are named once."""
-        return self._combined(minimum, value)
+        """y[index] = the smallest of x[index] and the values for it."""
+        return self._combined(minimum, value, largest=False)
 
     def max(self, value: object) -> A:
-        """y[index] = the larger of x[index] and value, at places that are named once."""
-        return self._combined(maximum, value)
+        """y[index] = the largest of x[index] and the values for it."""
+        return self._combined(maximum, value, largest=True)
+
+    def apply(self, function: Callable[[A], A]) -> A:
+        """y[index] = function(x[index]), once where a place is named more than once."""
+        return self.set(function(self.x[self.index]))  # type: ignore[index]  # whatever the indexing of an array takes
+
+    def get(self, *, mode: str | None = None, fill_value: float | None = None) -> A:
+        """x[index]; with `mode="fill"`, `fill_value` (nan when None) for places of one axis beyond the array."""
+        if mode in (None, "promise_in_bounds"):
+            return self.x[self.index]  # type: ignore[index]  # as above
+        places = self.x.lift(np.asarray(self.index) if isinstance(self.index, int | list) else self.index)
+        if mode not in ("fill", "clip") or places is None or places.spec.dtype.kind != "int":
+            need = "'fill' or 'clip', and integers for the first axis"
+            raise AttributeValueError("at", got=f"mode={mode!r} with {shown(self.index)}", need=need)
+        size = self.x.shape[0]
+        counted = (
+            places
+            if mode == "clip"
+            else where(less(places, scalar_like(places, 0)), add(places, scalar_like(places, size)), places)
+        )
+        near = minimum(maximum(counted, scalar_like(counted, 0)), scalar_like(counted, size - 1))
+        taken: A = self.x[near]  # type: ignore[index]  # as above
+        if mode == "clip":
+            return taken
+        inside = equal(near, counted)
+        wide = broadcast_to(reshape(inside, (*inside.shape, *(1,) * (taken.spec.rank - inside.spec.rank))), taken.shape)
+        return where(wide, taken, scalar_like(taken, np.nan if fill_value is None else fill_value))
 
     def _where(self, rule: Callable[[A, A], A], value: object) -> A | None:
         """By a mask whose values only a run knows, of a value that is one for all places; None for other indices."""
@@ -242,12 +295,17 @@ class IndexedPlaces(Generic[A]):
         # The two worlds' operands may be of two classes.
         return where(broadcast_to(wide, x.shape), rule(x, broadcast_to(operand, x.shape)), x)  # type: ignore[return-value]
 
-    def _combined(self, rule: Callable[[A, A], A], value: object) -> A:
+    def _combined(self, rule: Callable[[A, A], A], value: object, largest: bool | None = None) -> A:
+        """`rule` of x and the value; where `largest` says which of several counts, that stands last and is kept."""
         if (chosen := self._where(rule, value)) is not None:
             return chosen
         flat, (places, values) = reshape(self.x, (-1,)), self._pairs(value)
         known = _values(places)
-        if known is not None and len(np.unique(known)) != known.size:
+        repeats = known is None or len(np.unique(known)) != known.size
+        if largest is not None and repeats:
+            order = sort(values, 0, descending=not largest)[1]
+            places, values = gather(places, order, 0), gather(values, order, 0)
+        elif known is not None and repeats:
             raise AttributeValueError(
                 "at", got="a place that is named twice", need="each once", fix="use add() or set()"
             )

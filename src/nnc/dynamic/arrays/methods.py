@@ -5,9 +5,10 @@
     x.repeat(2); element by element: `nnc.dynamic.arrays.elementwise_methods`
 
 Where two projects differ in what a name means, NumPy's meaning counts, which JAX and MLX share: `x.max(1)` is an array
-(unpacked into two names it is PyTorch's pair: `nnc.dynamic.arrays.values_and_places`), `x.std()` divides by n and
-`x.repeat(2)` repeats each element. `x.transpose(1, 2)` swaps two axes of more, as in PyTorch: NumPy refuses it.
-Integers and truth values are f32 where the result is continuous, and truth values are counted by `sum`.
+(unpacked into two names it is PyTorch's pair: `nnc.dynamic.arrays.values_and_places`), `x.std()` divides by n (in
+PyTorch's words, `x.std(dim=1)`, by n - 1) and `x.repeat(2)` repeats each element. `x.transpose(1, 2)` swaps two axes of
+more, as in PyTorch: NumPy refuses it. Integers and truth values are f32 where the result is continuous, and truth
+values are counted by `sum`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from nnc.arguments import explained
 from nnc.core.values.dtype import BOOL, I64, U64, AnyDType, dtype_of
+from nnc.dynamic.arrays.divisors import by_words
 from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import continuous
@@ -35,6 +37,11 @@ from nnc.ops.reduction import derived, reduction
 Axes = int | Iterable[int] | None
 # Sums and products of integers are of the widest type of their kind, as in NumPy.
 WIDE = {"bool": I64, "int": I64, "uint": U64}
+
+
+def _is_axis(axis: int | None, rank: int) -> bool:
+    """Whether x has this axis, or none is named; numbers beyond are how often PyTorch repeats the last axis."""
+    return axis is None or not isinstance(axis, int | np.integer) or -rank <= axis < max(rank, 1) or axis < 0
 
 
 @explained
@@ -74,11 +81,13 @@ class ArrayMethods(LiftingOperand):
         count = float(np.prod([x.shape[value] for value in axes]))
         return pointwise.divide(total, scalar_like(total, count))
 
+    @by_words
     @located
     def var(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Self:
-        """The sum of (x - mean)² over `axis`, divided by n - correction."""
+        """The sum of (x - mean)² over `axis`, divided by n - correction; with PyTorch's `dim=` by n - 1."""
         return derived.var(continuous(self), axis, correction=correction, keepdims=keepdims)
 
+    @by_words
     @located
     def std(self, axis: Axes = None, *, correction: float = 0.0, keepdims: bool = False) -> Self:
         """The square root of `var`."""
@@ -256,13 +265,31 @@ class ArrayMethods(LiftingOperand):
         return reshape(self, tuple(1 if place in chosen else next(sizes) for place in range(rank)))
 
     @located
-    def repeat(self, repeats: int, axis: int | None = None) -> Self:
-        """Each element so many times along `axis`; of all in a row when None. (`nnc.tile` repeats the whole.)"""
+    def repeat(self, repeats: int | tuple[int, ...] | list[int], axis: int | None = None, *more: int) -> Self:
+        """Each element so many times along `axis`; of all in a row when None. (`nnc.tile` repeats the whole.)
+
+        What can only be PyTorch's call is that: three sizes and more, or two for fewer axes, repeat the whole.
+        """
+        if more or isinstance(repeats, tuple | list) or not _is_axis(axis, self.spec.rank):
+            sizes = tuple(repeats) if isinstance(repeats, tuple | list) else (repeats,)
+            return self._tiled((*sizes, *(() if axis is None else (axis,)), *more))
         x, along = (reshape(self, (-1,)), 0) if axis is None else (self, self._axis("repeat", axis))
         size = x.shape[along]
         wide = reshape(x, (*x.shape[: along + 1], 1, *x.shape[along + 1 :]))
         spread = broadcast_to(wide, (*x.shape[: along + 1], repeats, *x.shape[along + 1 :]))
         return reshape(spread, (*x.shape[:along], size * repeats, *x.shape[along + 1 :]))
+
+    def _tiled(self, times: tuple[int, ...]) -> Self:
+        """The whole so many times along each of the last axes, as PyTorch's `repeat`."""
+        front = len(times) - self.spec.rank
+        if front < 0:
+            need = f"{self.spec.rank} numbers or more"
+            raise ShapeError("repeat", got=f"{times} of {self.spec}", need=need, fix="nnc.tile(x, times)")
+        shape = (*(1,) * front, *self.shape)
+        pairs = [size for pair in zip((1,) * len(shape), shape, strict=True) for size in pair]
+        wide = tuple(size for pair in zip(times, shape, strict=True) for size in pair)
+        spread = broadcast_to(reshape(self, pairs), wide)
+        return reshape(spread, [time * size for time, size in zip(times, shape, strict=True)])
 
     @located
     def view(self, *shape: int | Iterable[int]) -> Self:

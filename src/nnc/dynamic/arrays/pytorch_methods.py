@@ -16,11 +16,13 @@ from typing import Any, Self
 import numpy as np
 
 from nnc.arguments import explained, shown
+from nnc.core.running.namespace import array_functions
 from nnc.core.values.dtype import BOOL, AnyDType, dtype_of
 from nnc.core.values.spec import contiguous_strides
 from nnc.dynamic.arrays.element_type_methods import ElementTypeMethods
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import continuous
+from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.composed import compose
 from nnc.ops.elementwise import pointwise
@@ -154,8 +156,11 @@ class PyTorchMethods(ElementTypeMethods):
         return tuple(slice_axis(self, axis, place, place + 1).drop_axis(axis) for place in range(self.shape[axis]))
 
     @located
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
-        """x.repeat(repeats, dim): each element so many times."""
+    def repeat_interleave(self, repeats: int | PyTorchMethods, dim: int | None = None) -> Self:
+        """x.repeat(repeats, dim): each element so many times, or as often as an array says for each."""
+        if isinstance(repeats, PyTorchMethods):
+            spread: Self = array_functions().repeat(self, repeats, dim)
+            return spread
         return self.repeat(repeats, dim)
 
     # ---- elements
@@ -173,9 +178,9 @@ class PyTorchMethods(ElementTypeMethods):
         return gather(x, places, axis)
 
     @located
-    def topk(self, k: int, dim: int = -1, largest: bool = True) -> tuple[Self, Self]:
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndPlaces:
         """The k largest or smallest elements along the axis, the first one first, and their places."""
-        return top_k(self, k, self._axis("topk", dim), largest=largest)
+        return ValuesAndPlaces(*top_k(self, k, self._axis("topk", dim), largest=largest))
 
     @located
     def masked_fill(self, mask: Self, value: float) -> Self:
@@ -270,3 +275,48 @@ class PyTorchMethods(ElementTypeMethods):
         scalar = scalar_like(self, fill_value)
         kind = scalar if dtype is None else pointwise.cast(scalar, dtype_of(dtype))
         return broadcast_to(kind, tuple(size))
+
+    @located
+    def new_tensor(self, data: object, *, dtype: AnyDType | None = None) -> Self:
+        """An array of these numbers."""
+        kind = self.spec.dtype if dtype is None else dtype_of(dtype)
+        made = self.lift(np.asarray(data, kind.numpy))
+        if made is None:
+            raise ArgumentError("new_tensor", got=shown(data), need="numbers")
+        return made
+
+    @located
+    def new_empty(self, *sizes: Sizes, dtype: AnyDType | None = None) -> Self:
+        """An array of zeros: memory that nobody wrote is not handed out."""
+        return self.new_full(_sizes(sizes), 0, dtype=dtype)
+
+    # ---- questions
+
+    def nelement(self) -> int:
+        """x.numel()"""
+        return self.spec.elements
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.spec.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """x.dtype.is_float"""
+        return self.spec.dtype.is_float
+
+    def is_complex(self) -> bool:
+        """x.dtype.kind == "complex\""""
+        return self.spec.dtype.kind == "complex"
+
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie in row-major order."""
+        return self.strides == contiguous_strides(self.shape)
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Elements between neighbours along each axis, or along one."""
+        return self.strides if dim is None else self.strides[dim]
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether its elements are on a CUDA device."""
+        return self.spec.device.kind == "cuda"
