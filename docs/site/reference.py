@@ -17,7 +17,8 @@ from types import ModuleType
 
 PACKAGES = (
     "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.functional", "nnc.nn.init", "nnc.nn.losses", "nnc.nn.utils",
-    "nnc.nn.zoo", "nnc.autograd", "nnc.lax", "nnc.utils", "nnc.numerics.fft", "nnc.numerics.linalg",
+    "nnc.nn.zoo", "nnc.autograd", "nnc.amp", "nnc.distributions", "nnc.func", "nnc.lax", "nnc.utils",
+    "nnc.numerics.fft", "nnc.numerics.linalg",
     "nnc.numerics.random", "nnc.numerics.tree", "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
     "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export", "nnc.parallel",

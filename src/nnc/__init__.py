@@ -8,6 +8,9 @@ Imports only point down this list:
     language
     onnx
     sklearn
+    amp
+    func
+    distributions
     autograd
     keras
     lax
@@ -57,9 +60,12 @@ from importlib import import_module
 # As the module `typing` has it, which takes longer to be imported than this one.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nnc import amp as amp
     from nnc import array_api, concrete, core, dynamic, errors, graph, nn, numerics, ops, optim, planning, symbolic
     from nnc import autograd as autograd
+    from nnc import distributions as distributions
     from nnc import export as export
+    from nnc import func as func
     from nnc import keras as keras
     from nnc import language as language
     from nnc import lax as lax
@@ -67,6 +73,7 @@ if TYPE_CHECKING:
     from nnc import parallel as parallel
     from nnc import sklearn as sklearn
     from nnc import utils as utils
+    from nnc.amp import autocast
     from nnc.autograd import custom_vjp
     from nnc.concrete.profiling import profile
     from nnc.core.running.device_context import cuda, device, devices, vulkan
@@ -155,7 +162,8 @@ _NUMERICS = (
 
 # Where the names of the front door live, and what they are called there.
 _LAYERS = (
-    "array_api", "autograd", "concrete", "core", "dynamic", "errors", "export", "graph", "keras", "language", "lax",
+    "amp", "array_api", "autograd", "concrete", "core", "distributions", "dynamic", "errors", "export", "func",
+    "graph", "keras", "language", "lax",
     "nn",
     "numerics", "onnx", "ops", "optim", "parallel", "planning", "sklearn",
     "symbolic", "utils",
@@ -175,6 +183,7 @@ _HOMES = {
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
     "arena": "nnc.symbolic.compiler",
+    "autocast": "nnc.amp",
     "custom_vjp": "nnc.autograd",
     "debug": "nnc.dynamic.debugging",
     **dict.fromkeys(("cuda", "device", "devices", "vulkan"), "nnc.core.running.device_context"),
@@ -234,8 +243,10 @@ if not TYPE_CHECKING:
 __all__ = [
     "Variable",
     "__version__",
+    "amp",
     "arena",
     "array_api",
+    "autocast",
     "autograd",
     "bf16",
     "bool_",
@@ -249,6 +260,7 @@ __all__ = [
     "debug",
     "device",
     "devices",
+    "distributions",
     "dropout",
     "dynamic",
     "enable_grad",
@@ -257,6 +269,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "func",
     "grad",
     "graph",
     "hessian",

@@ -182,6 +182,9 @@ def _refusals(made: type[Any], names: frozenset[str], slots: bool) -> dict[str, 
 
     def assign(self: DataclassInstance, name: str, value: object) -> None:
         if type(self) is made or name in names:
+            # What holds values beside its fields says so: layers their tensors.
+            if name not in names and getattr(type(self), "takes", None) and self.takes(name, value):  # type: ignore[attr-defined]
+                return
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(made, self).__setattr__(name, value)
 

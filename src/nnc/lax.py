@@ -31,7 +31,7 @@ from nnc.numerics import ceil as ceil
 from nnc.numerics import cos as cos
 from nnc.numerics import cumprod as cumprod
 from nnc.numerics import cumsum as cumsum
-from nnc.numerics import divide as div
+from nnc.numerics import div as div
 from nnc.numerics import dot as dot
 from nnc.numerics import equal as eq
 from nnc.numerics import erf as erf

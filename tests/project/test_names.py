@@ -24,6 +24,7 @@ FAMILIES = (
 # What repeats on purpose, with the reason.
 CLASSES = {
     "Arena": "of keys in the graph, of bytes in a compiled graph",
+    "Exponential": "a schedule of rates, and a distribution",
     "Generator": "of kernels for a device, and PyTorch's source of random numbers",
     "Module": "the text of a program that LLVM reads, and a network written as a class, which PyTorch and MLX call so",
     "Rule": "a rewrite, and what an argument has to be",

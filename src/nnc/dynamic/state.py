@@ -7,7 +7,9 @@ assign(w, new)                   w has another value from now on; in a compiled 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
@@ -30,8 +32,33 @@ class HasParameters(Protocol):
         ...
 
 
+# What is told of a matrix that lies the other way.
+TURNED = "w.T: weights of layers lie [in, out] here; logits of a tied table are x @ self.embed.weight.T in forward"
+# What is read in place of variables, by their identities.
+_STAND_INS: ContextVar[Mapping[int, ArrayOperand] | None] = ContextVar("stand_ins", default=None)
+
+
+@contextmanager
+def stand_ins(pairs: Iterable[tuple[Variable, ArrayOperand]]) -> Iterator[None]:
+    """Inside, who asks what these variables hold gets the other values, of any world."""
+    known = _STAND_INS.get() or {}
+    token = _STAND_INS.set({**known, **{id(variable): value for variable, value in pairs}})
+    try:
+        yield
+    finally:
+        _STAND_INS.reset(token)
+
+
+def has_stand_ins() -> bool:
+    """Whether other values are read in place of some variables here."""
+    return _STAND_INS.get() is not None
+
+
 def current(variable: Variable) -> ArrayOperand:
     """What the variable holds, in the world of the code that asks."""
+    instead = _STAND_INS.get()
+    if instead is not None and id(variable) in instead:
+        return instead[id(variable)]
     trace = active_trace()
     return variable if trace is None else trace.held(variable)
 
@@ -54,7 +81,9 @@ def assign_all(pairs: Iterable[tuple[Variable, ArrayOperand]]) -> None:
     for variable, new in pairs:
         spec, own = new.spec, variable.spec
         if spec is not own and not spec.fits(own):
-            raise UsageError("assign", got=str(spec), need=str(own))
+            turned = spec.shape == own.shape[::-1]
+            fix = TURNED if turned else ""
+            raise UsageError("assign", got=str(spec), need=str(own), fix=fix)
         if trace is not None:
             trace.renew(variable, new)
         elif isinstance(new, Variable):

@@ -65,6 +65,9 @@ if TYPE_CHECKING:
     from nnc.nn.model.model import Model as Model
     from nnc.nn.model.model_saving import save_model as save_model
     from nnc.nn.modules.attention_modules import *
+    from nnc.nn.modules.cells import GRUCell as GRUCell
+    from nnc.nn.modules.cells import LSTMCell as LSTMCell
+    from nnc.nn.modules.cells import RNNCell as RNNCell
     from nnc.nn.modules.channels_first import *
     from nnc.nn.modules.channels_first_pools import *
     from nnc.nn.modules.containers import *
@@ -143,6 +146,7 @@ _HOMES = homes({
     "nnc.nn.model.model": "Model",
     "nnc.nn.model.model_saving": "save_model",
     "nnc.nn.modules.attention_modules": "MultiheadAttention",
+    "nnc.nn.modules.cells": "GRUCell LSTMCell RNNCell",
     "nnc.nn.modules.channels_first":
         "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
     "nnc.nn.modules.channels_first_pools":

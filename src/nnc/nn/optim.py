@@ -6,14 +6,16 @@
     loss.backward()
     optimizer.step()
 
-Without parameters they are MLX's, `optim.Adam(learning_rate=0.1).update(net, gradients)`. Names in small letters are
+Without parameters they are MLX's, `optim.Adam(0.1).update(net, gradients)`. Names in small letters are
 optax's (`nnc.nn.optimization.transformations`), and `lr_scheduler` has PyTorch's schedules. All of them hold an
 optimizer of `nnc.nn`, whose command and state are those of everywhere else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.nn.optimization import lr_scheduler, optimizers, rowwise_losses, transformations
@@ -24,13 +26,31 @@ from nnc.nn.optimization.transformations import *
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
+Made = TypeVar("Made", bound=Callable[..., StepOptimizer])
+
+
+def by_rate(function: Made) -> Made:
+    """The optimizer, also with the rate in front where no parameters are given, as in MLX: `optim.SGD(0.1)`."""
+
+    @wraps(function)
+    def door(*args: Any, **kwargs: Any) -> StepOptimizer:  # noqa: ANN401  # what the function takes
+        if args and (callable(args[0]) or isinstance(args[0], int | float | RateSchedule)):
+            args = (None, *args)
+        if isinstance(kwargs.get("betas"), list):
+            kwargs["betas"] = tuple(kwargs["betas"])
+        return function(*args, **kwargs)
+
+    return door  # type: ignore[return-value]  # of the same arguments
+
+
 __all__ = [
-    "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam", "RMSprop",
+    "SGD", "AdaDelta", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam", "RMSprop",
     "StepOptimizer", "lr_scheduler", *rowwise_losses.__all__,
     *transformations.__all__,
 ]  # fmt: skip
 
 
+@by_rate
 @checked
 def SGD(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -52,6 +72,7 @@ def SGD(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.SGD(lr, momentum, weight_decay, nesterov))
 
 
+@by_rate
 @checked
 def Adam(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -71,6 +92,7 @@ def Adam(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.Adam(lr, *betas, eps, weight_decay, amsgrad=amsgrad))
 
 
+@by_rate
 @checked
 def AdamW(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -84,6 +106,7 @@ def AdamW(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.AdamW(lr, *betas, eps, weight_decay, amsgrad))
 
 
+@by_rate
 @checked
 def RMSprop(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -98,6 +121,7 @@ def RMSprop(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.RMSProp(lr, alpha, momentum, eps, weight_decay, centered=centered))
 
 
+@by_rate
 @checked
 def NAdam(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -111,6 +135,7 @@ def NAdam(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.Nadam(lr, *betas, eps, weight_decay, momentum_decay))
 
 
+@by_rate
 @checked
 def Adagrad(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -122,6 +147,7 @@ def Adagrad(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.Adagrad(epsilon=eps, decay=weight_decay, rate=lr))
 
 
+@by_rate
 @checked
 def Adadelta(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -134,6 +160,10 @@ def Adadelta(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.Adadelta(rho=rho, epsilon=eps, decay=weight_decay, rate=lr))
 
 
+AdaDelta = Adadelta
+
+
+@by_rate
 @checked
 def Adamax(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,
@@ -146,6 +176,7 @@ def Adamax(  # noqa: N802  # as PyTorch calls it
     return StepOptimizer(params, optimizers.Adamax(lr, *betas, eps, weight_decay))
 
 
+@by_rate
 @checked
 def Lion(  # noqa: N802  # as MLX calls it
     params: ParameterSource | None = None,
@@ -157,6 +188,7 @@ def Lion(  # noqa: N802  # as MLX calls it
     return StepOptimizer(params, optimizers.Lion(lr, *betas, weight_decay))
 
 
+@by_rate
 @checked
 def Adafactor(  # noqa: N802  # as PyTorch calls it
     params: ParameterSource | None = None,

@@ -1,4 +1,4 @@
-"""What runs along an axis: sums, products, extrema, differences, integrals, and what lies between points.
+"""What runs along an axis: sums, products, extrema, differences, integrals, shares, and what lies between points.
 
 cumsum(x, axis=0), cummax(x, -1), diff(x), gradient(x), trapezoid(y, x), interp(x, points, values), convolve(a, b)
 """
@@ -21,7 +21,8 @@ from nnc.numerics.reductions import _without_nan
 
 __all__ = [
     "convolve", "correlate", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff",
-    "ediff1d", "gradient", "interp", "logcumsumexp", "nancumprod", "nancumsum", "trapezoid", "trapz",
+    "ediff1d", "gradient", "interp", "log_softmax", "logcumsumexp", "nancumprod", "nancumsum", "softmax",
+    "trapezoid", "trapz",
 ]  # fmt: skip
 
 
@@ -290,3 +291,23 @@ def correlate(a: AnyArray, v: AnyArray, mode: Literal["full", "same", "valid"] =
 
 
 trapz = trapezoid
+
+
+def softmax(x: AnyArray, axis: int = -1) -> Array:
+    """e^x / sum of e^x along the axis.
+
+    >>> nnc.softmax([1.0, 1.0])
+    Variable(f32[2], constant)
+    [0.5 0.5]
+    """
+    return as_array(x).softmax(axis)
+
+
+def log_softmax(x: AnyArray, axis: int = -1) -> Array:
+    """x - logsumexp(x) along the axis.
+
+    >>> nnc.log_softmax([1.0, 1.0])
+    Variable(f32[2], constant)
+    [-0.6931 -0.6931]
+    """
+    return as_array(x).log_softmax(axis)

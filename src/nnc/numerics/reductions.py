@@ -20,9 +20,9 @@ from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair, place
 from nnc.ops.movement.broadcast import normalize_axes
 
 __all__ = [
-    "all", "amax", "amin", "any", "argmax", "argmin", "average", "corrcoef", "count_nonzero", "cov", "log_softmax",
+    "all", "amax", "amin", "any", "argmax", "argmin", "average", "corrcoef", "count_nonzero", "cov",
     "logsumexp", "max", "mean", "median", "min", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
-    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile", "softmax",
+    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "percentile", "prod", "ptp", "quantile",
     "std", "sum", "var",
 ]  # fmt: skip
 
@@ -428,26 +428,6 @@ def corrcoef(x: AnyArray, y: AnyArray | None = None, rows: bool = True) -> Array
         return result / result
     deviations = ops.sqrt(ops.real(ops.einsum("ii->i", result)))
     return result / (deviations.expand_dims(1) * deviations)
-
-
-def softmax(x: AnyArray, axis: int = -1) -> Array:
-    """e^x / sum of e^x along the axis.
-
-    >>> nnc.softmax([1.0, 1.0])
-    Variable(f32[2], constant)
-    [0.5 0.5]
-    """
-    return as_array(x).softmax(axis)
-
-
-def log_softmax(x: AnyArray, axis: int = -1) -> Array:
-    """x - logsumexp(x) along the axis.
-
-    >>> nnc.log_softmax([1.0, 1.0])
-    Variable(f32[2], constant)
-    [-0.6931 -0.6931]
-    """
-    return as_array(x).log_softmax(axis)
 
 
 amax, amin = max, min

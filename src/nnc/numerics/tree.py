@@ -8,6 +8,8 @@ dictionary by path.
 
 from __future__ import annotations
 
+import builtins
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +18,10 @@ from nnc.dynamic import tree
 from nnc.dynamic.tree import Structure, Tree
 from nnc.errors import ArgumentError
 
-__all__ = ["flatten", "leaves", "map", "structure", "unflatten"]
+__all__ = [
+    "all", "flatten", "flatten_with_path", "leaves", "leaves_with_path", "map", "map_with_path", "reduce", "structure",
+    "transpose", "unflatten",
+]  # fmt: skip
 
 
 @checked
@@ -62,7 +67,70 @@ def structure(value: Tree) -> Structure:
 @checked
 def unflatten(shape: Structure, leaves: Sequence[Any]) -> Tree:
     """The containers again, with these leaves."""
-    count = sum(1 for _ in shape.paths())
+    count = builtins.sum(1 for _ in shape.paths())
     if count != len(leaves):
         raise ArgumentError("tree.unflatten", got=f"{len(leaves)} leaves", need=f"the {count} of the structure")
     return shape.unflatten(leaves)
+
+
+@checked
+def reduce(function: Callable[[Any, Any], Any], value: Tree, *initializer: Any) -> Any:  # noqa: ANN401  # of leaves
+    """function(… function(function(initializer, first leaf), second leaf) …, last leaf).
+
+    >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)}, 0)
+    6
+    """
+    return functools.reduce(function, leaves(value), *initializer)
+
+
+def all(value: Tree) -> bool:
+    """Whether all leaves hold.
+
+    >>> all({"a": True, "b": [1, 0]})
+    False
+    """
+    return builtins.all(leaves(value))
+
+
+def leaves_with_path(value: Tree) -> list[tuple[str, Any]]:
+    """Each leaf behind its path.
+
+    >>> leaves_with_path({"a": [1, 2]})
+    [('a.0', 1), ('a.1', 2)]
+    """
+    flat, shape = tree.flatten(value)
+    return list(zip(shape.paths(), flat, strict=True))
+
+
+def flatten_with_path(value: Tree) -> tuple[list[tuple[str, Any]], Structure]:
+    """Each leaf behind its path, and how they hang together.
+
+    >>> flatten_with_path({"a": 1})[0]
+    [('a', 1)]
+    """
+    return leaves_with_path(value), structure(value)
+
+
+@checked
+def map_with_path(function: Callable[..., Any], value: Tree, *others: Tree) -> Tree:
+    """The same containers with the function of each path and leaf, and of the leaves at its place in the others.
+
+    >>> map_with_path(lambda path, leaf: f"{path}={leaf}", {"a": [1]})
+    {'a': ['a.0=1']}
+    """
+    shape = structure(value)
+    return map(function, shape.unflatten(list(shape.paths())), value, *others)
+
+
+@checked
+def transpose(outer: Structure, inner: Structure, value: Tree) -> Tree:
+    """Containers `inner` of containers `outer`, of those the other way round.
+
+    >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
+    {'a': [1, 2]}
+    """
+    rows, columns = builtins.sum(1 for _ in outer.paths()), builtins.sum(1 for _ in inner.paths())
+    flat = leaves(value)
+    if len(flat) != rows * columns:
+        raise ArgumentError("tree.transpose", got=f"{len(flat)} leaves", need=f"{rows} · {columns}")
+    return inner.unflatten([outer.unflatten(flat[column::columns]) for column in range(columns)])

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from typing import Any
-
-from nnc.dynamic.tree import Tree
+from nnc.numerics.tree import all as tree_all
 from nnc.numerics.tree import flatten as tree_flatten
+from nnc.numerics.tree import flatten_with_path as tree_flatten_with_path
 from nnc.numerics.tree import leaves as tree_leaves
+from nnc.numerics.tree import leaves_with_path as tree_leaves_with_path
 from nnc.numerics.tree import map as tree_map
+from nnc.numerics.tree import map_with_path as tree_map_with_path
+from nnc.numerics.tree import reduce as tree_reduce
 from nnc.numerics.tree import structure as tree_structure
+from nnc.numerics.tree import transpose as tree_transpose
 from nnc.numerics.tree import unflatten as tree_unflatten
 
 __all__ = [
-    "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_unflatten",
+    "keystr", "tree_all", "tree_flatten", "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map",
+    "tree_map_with_path", "tree_reduce", "tree_structure", "tree_transpose", "tree_unflatten",
 ]  # fmt: skip
 
 
-def tree_reduce(function: Callable[[Any, Any], Any], tree: Tree, *initializer: Any) -> Any:  # noqa: ANN401  # of leaves
-    """function(… function(function(initializer, first leaf), second leaf) …, last leaf).
+def keystr(path: str) -> str:
+    """The path of a leaf, which is a text here.
 
-    >>> tree_reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)}, 0)
-    6
+    >>> [keystr(path) for path, _ in tree_leaves_with_path({"a": (1, 2)})]
+    ['a.0', 'a.1']
     """
-    return reduce(function, tree_leaves(tree), *initializer)
-
-
-def tree_all(tree: Tree) -> bool:
-    """Whether all leaves hold."""
-    return all(tree_leaves(tree))
+    return path

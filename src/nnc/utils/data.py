@@ -7,12 +7,14 @@ from nnc.nn.data.samplers import (
     ConcatDataset,
     IterableDataset,
     RandomSampler,
+    Sampler,
     SequentialSampler,
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
 
 __all__ = [
-    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "SequentialSampler",
-    "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate", "random_split",
+    "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler", "Sampler",
+    "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "default_collate",
+    "random_split",
 ]  # fmt: skip

@@ -18,9 +18,14 @@ from nnc.vocabulary.network_names import LAYERS
 
 MODULES: Mapping[str, str] = {
     # PyTorch
-    "nnc.func": "from nnc import grad, jvp, vjp, vmap",
-    "nnc.amp": "nnc.nn.Model(…, precision=nnc.bf16)",
+    "nnc.cuda": "from nnc import amp, cuda",
     "nnc.distributed": "from nnc import parallel",
+    "nnc.profiler": "with nnc.profile() as p: …",
+    "nnc.nn.utils.weight_norm": "self.weight = g * v / nnc.linalg.norm(v) in forward, of parameters g and v",
+    "nnc.nn.utils.spectral_norm": "w / nnc.linalg.svd(w)[1][0] in forward",
+    "nnc.nn.utils.parametrize": "compute the weight in forward, of a parameter",
+    "nnc.nn.utils.parametrizations": "compute the weight in forward, of a parameter",
+    "nnc.nn.utils.prune": "net.weight.data.mul_(mask)",
     # JAX
     "nnc.numpy": "import nnc as jnp",
     "nnc.scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",

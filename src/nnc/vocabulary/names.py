@@ -139,7 +139,6 @@ MODULE: Mapping[str, str] = {
     "scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     # PyTorch
     "accelerator": 'nnc.devices(), nnc.device("cpu")',
-    "distributions": "nnc.random.categorical(logits), nnc.log_softmax(logits)",
     "FloatTensor": 'nnc.tensor(value, "f32")',
     "LongTensor": 'nnc.tensor(value, "i64")',
     "uint": "nnc.uint64",
@@ -148,8 +147,6 @@ MODULE: Mapping[str, str] = {
     "Model": "nnc.nn.Model(layer, shape)",
     "functional": "nnc.relu, nnc.softmax …, and the losses of nnc.nn",
     "distributed": "leave it out: one process",
-    "amp": "nnc.nn.Model(…, precision=nnc.bf16)",
-    "autocast": "nnc.nn.Model(…, precision=nnc.bf16)",
     "hub": "nnc.nn.load_pretrained(…)",
     "t": "nnc.transpose(x)",
     "ger": "nnc.outer(a, b)",
@@ -237,7 +234,7 @@ MODULE: Mapping[str, str] = {
 
 # Of `nnc.cuda` and `nnc.vulkan`.
 KIND: Mapping[str, str] = {
-    "amp": "nnc.nn.Model(…, precision=nnc.bf16)",
+    "amp": "nnc.amp",
     "manual_seed": "nnc.manual_seed(0)",
     "manual_seed_all": "nnc.manual_seed(0)",
     "empty_cache": "leave it out: memory goes back with the last value that holds it",

@@ -17,6 +17,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dim": ("axis", "axes", "dimension"),
     "diagonal": ("k", "offset"),
     "dims": ("axis", "axes", "shape"),
+    "in_dims": ("in_axes",),
+    "out_dims": ("out_axes",),
     "dim0": ("axis1",),
     "dim1": ("axis2",),
     "keepdim": ("keepdims",),
@@ -117,6 +119,7 @@ IDLE: Mapping[str, tuple[str, ...]] = {
     # What is no array is static, memory is planned, and what a function uses of layers and optimizers is known.
     "compile": (
         "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "inputs", "outputs", "fullgraph",
+        "mode", "dynamic", "options", "disable",
     ),
     **dict.fromkeys(("relu", "leaky_relu", "elu", "silu", "dropout"), ("inplace",)),
 }  # fmt: skip

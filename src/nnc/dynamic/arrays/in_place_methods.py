@@ -122,7 +122,9 @@ class InPlaceMethods:
         source = this.lift(src if hasattr(src, "spec") else np.asarray(src))
         if source is None or source.ndim > this.ndim or not fits(source.shape, this.shape):
             got = shown(src) if source is None else str(source.spec)
-            raise ShapeError("copy_", got=got, need=f"an array that fits {this.spec}", origin=caller_origin())
+            turned = source is not None and source.shape == this.shape[::-1]
+            fix = "copy_(w.T): weights of layers lie [in, out] here, and PyTorch's [out, in]" if turned else ""
+            raise ShapeError("copy_", got=got, need=f"an array that fits {this.spec}", fix=fix, origin=caller_origin())
         return self._filled("copy_", source.astype(this.dtype))
 
     def fill_(self, value: Any) -> Self:  # noqa: ANN401  # as above

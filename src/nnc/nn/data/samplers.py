@@ -57,6 +57,16 @@ class ConcatDataset(Dataset[Item]):
         raise IndexError(position)
 
 
+class Sampler(Generic[Item]):
+    """A base for orders of one's own: `__iter__` gives positions, `__len__` says how many."""
+
+    def __init__(self, data_source: Sized | None = None) -> None:
+        """`data_source` is what older programs of PyTorch give."""
+
+    def __iter__(self) -> Iterator[Item]:
+        raise DataError(type(self).__name__, got="no __iter__", need="def __iter__(self)")
+
+
 @checked
 class SequentialSampler:
     """Positions in order."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import ClassVar, Literal, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
-from nnc.arguments import Finite, checked
+from nnc.arguments import Finite, checked, shown
 from nnc.classes import QUIET, dataclass
-from nnc.errors import ShapeError
+from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.embedding import broadcast_rows
 from nnc.nn.layers.initializers import constant
 from nnc.nn.layers.layer import Layer, Scope, T
@@ -104,12 +104,18 @@ class Tanh(Activation, of=tanh):
 
 
 class GELU(Activation, of=gelu):
-    """y = x · Φ(x).
+    """y = x · Φ(x); with `approximate="tanh"`, as PyTorch says it, `GELUTanh`.
 
     >>> nn.GELU()([[2.0]])
     Variable(f32[1, 1], constant)
     [[1.9545]]
     """
+
+    def __new__(cls, approximate: str = "none") -> Any:  # noqa: ANN401  # this layer, or the one of the formula
+        """The layer of the formula that is asked for."""
+        if approximate not in ("none", "tanh"):
+            raise ArgumentError("GELU", got=f"approximate={shown(approximate)}", need="'none' or 'tanh'")
+        return object.__new__(GELUTanh if approximate == "tanh" else cls)
 
 
 @checked

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
+from typing import Any
+
+import numpy as np
 
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
 from nnc.classes import dataclass
-from nnc.core.values.dtype import BOOL, I32
+from nnc.core.running.late_names import LateModule
+from nnc.core.values.dtype import BOOL, F32, I32, AnyDType, dtype_of
+from nnc.dynamic import eager
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArityError, ShapeError
 from nnc.nn.layers.activation import GELU
 from nnc.nn.layers.dense import Dense
@@ -46,6 +52,8 @@ from nnc.ops.movement.generate import arange_like
 
 __all__ = ["CrossAttention", "FeedForward", "MultiHeadAttention", "TransformerBlock"]
 
+_SIZED: Any = LateModule("nnc.nn.modules.mlx_modules")
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,19 @@ class MultiHeadAttention(MultiLayer):
     key_value_heads: Size = 0
     rotary_base: Rate = 0.0
     window: Size = 0
+
+    def __new__(cls, *sizes: Any, **options: Any) -> Any:  # noqa: ANN401  # this layer, or that of the sizes
+        """MLX's layer where features and heads are said: `nn.MultiHeadAttention(64, 4)`."""
+        second = sizes[1] if len(sizes) > 1 else options.get("num_heads")
+        if "dims" in options or (isinstance(second, int) and not isinstance(second, bool)):
+            return _SIZED.SizedMultiHeadAttention(*sizes, **options)
+        return object.__new__(cls)
+
+    @staticmethod
+    def create_additive_causal_mask(N: int, dtype: AnyDType = F32) -> ArrayOperand:  # noqa: N803  # MLX's name
+        """What is added to scores so that step t sees steps ≤ t only: 0 there, and the type's lowest number."""
+        low = -1e9 if dtype_of(dtype).itemsize > 2 else -6e4
+        return eager.tensor(np.triu(np.full((N, N), low, np.float32), 1)).astype(dtype)
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to `x`[batch, steps, features] and a mask."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from nnc.arguments import Positive, Probability, checked
 from nnc.classes import dataclass
+from nnc.core.running.late_names import LateModule
 from nnc.errors import ArgumentError
 from nnc.nn.layers.initializers import ones, zeros
 from nnc.nn.layers.layer import Layer, Ranks, Scope, T
@@ -27,6 +29,8 @@ from nnc.ops.normalization.normalization import statistics_dtype
 from nnc.vocabulary.words import MEANT
 
 __all__ = ["BatchNorm"]
+
+_SIZED: Any = LateModule("nnc.nn.modules.mlx_modules")
 
 
 @checked
@@ -49,6 +53,12 @@ class BatchNorm(Layer):
     momentum: Probability = 0.9
     epsilon: Positive = 1e-5
     unbiased: bool = False
+
+    def __new__(cls, *sizes: Any, **options: Any) -> Any:  # noqa: ANN401  # this layer, or that of the size
+        """MLX's layer where the number of channels is said: `nn.BatchNorm(8)`."""
+        if "num_features" in options or (sizes and isinstance(sizes[0], int) and not isinstance(sizes[0], bool)):
+            return _SIZED.SizedBatchNorm(*sizes, **options)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         if self.momentum == 1 and isinstance(self.momentum, int):

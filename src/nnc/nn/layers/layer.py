@@ -18,6 +18,8 @@ from nnc.arguments import Count, checked, shown
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.state import assign
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.call_replay import replayed_call
 from nnc.nn.state.frames import called_inside, value_of
@@ -103,6 +105,16 @@ class Layer(Answering, LayerState, ABC):
     forms: ClassVar[Mapping[str, str]] = LAYER
     spoken: ClassVar[str] = "layer"
     _origin: str
+
+    def takes(self, name: str, value: object) -> bool:
+        """Whether `layer.name = value` gave a tensor of the layer other elements; options stay as they are."""
+        if not isinstance(value, ArrayOperand):
+            return False
+        make_sized(self.sized_tensors(), self.own.variables)
+        if name not in self.own.variables:
+            return False
+        assign(self.own.variables[name], value)
+        return True
 
     @abstractmethod
     def build(self, scope: Scope[T], x: T) -> T:

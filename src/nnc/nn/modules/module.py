@@ -172,6 +172,11 @@ class Module(MultiLayer):
         """`self.name = param`, a parameter or None"""
         setattr(self, name, param)
 
+    @property
+    def state(self) -> dict[str, Variable]:
+        """Parameters and statistics by path, as MLX hands them to `mx.compile` and `mx.eval`."""
+        return dict([*self.named_parameters(), *self.named_buffers()])
+
     def add_module(self, name: str, module: LayerState) -> None:
         """`self.name = module`"""
         setattr(self, name, module)

@@ -184,7 +184,7 @@ class TransformerEncoder(Module):
     ) -> Array:
         """[steps, batch, features], or batch first."""
         for layer in self.layers:
-            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))  # type: ignore[operator]  # layers are called
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
         return src if self.norm is None else self.norm(src)
 
 
@@ -207,7 +207,7 @@ class TransformerDecoder(Module):
     ) -> Array:
         """[steps, batch, features], or batch first."""
         for layer in self.layers:
-            tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, **masks)  # type: ignore[operator]  # layers are called
+            tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, **masks)
         return tgt if self.norm is None else self.norm(tgt)
 
 

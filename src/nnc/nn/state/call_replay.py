@@ -18,6 +18,7 @@ from typing import Any
 from nnc.classes import dataclass
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.replay import Replay, replay_of
+from nnc.dynamic.state import has_stand_ins
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
@@ -64,7 +65,7 @@ class CallReplay:
 def replayed_call(layer: LayerState, values: tuple[Any, ...]) -> tuple[Variable, ...] | None:
     """The outputs of a call on eager values that has been traced, or None."""
     own: OwnTensors | None = getattr(layer, "_own", None)
-    if own is None or not own.called or active_trace() is not None or not is_plain():
+    if own is None or not own.called or active_trace() is not None or has_stand_ins() or not is_plain():
         return None
     specs = []
     for value in values:

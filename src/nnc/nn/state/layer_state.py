@@ -204,6 +204,10 @@ class LayerState(HoldsFunctions):
             for name, variable in layer.own.statistics.items()
         ]
 
+    def buffers(self) -> list[Variable]:
+        """The running statistics."""
+        return [variable for _, variable in self.named_buffers()]
+
     def state_dict(self) -> dict[str, Variable]:
         """Copies of all parameters and statistics by path, as `Model.state_dict` names them: constants."""
         return {path: eager.tensor(variable.tensor.clone(), share=True) for path, variable in self._tensors().items()}

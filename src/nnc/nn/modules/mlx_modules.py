@@ -1,0 +1,104 @@
+"""Layers as MLX has them where ours of the name find their sizes: `nn.BatchNorm(8)`, `nn.MultiHeadAttention(64, 4)`.
+
+Channels and features are the last axis, as in MLX. `nn.BatchNorm` and `nn.MultiHeadAttention` give these where they are
+told those sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from nnc.arguments import Count, Positive, Probability, checked_as
+from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.layers.batch_norm import BatchNorm
+from nnc.nn.layers.layer import Scope, T
+from nnc.nn.modules.linear import Linear
+from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.modules.starting_values import empty_parameter, only_input
+from nnc.numerics import softmax
+
+__all__ = ["SizedBatchNorm", "SizedMultiHeadAttention"]
+
+
+@checked_as("BatchNorm")
+class SizedBatchNorm(Module):
+    """y = (x - mean) / √(variance + eps) · weight + bias per channel, of `num_features` channels on the last axis.
+
+    running = (1 - momentum) · running + momentum · batch.
+    """
+
+    branches_in_training: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        num_features: Count,
+        eps: Positive = 1e-5,
+        momentum: Probability = 0.1,
+    ) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_variance", 1.0)):
+            values = empty_parameter(self, (num_features,))
+            values[...] = value
+            if name in ("weight", "bias"):
+                setattr(self, name, layer_parameter(values))
+            else:
+                self.register_buffer(name, values)
+        self.own.called = True
+
+    def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
+        """Apply to the only input."""
+        x = only_input(self, inputs)
+        if x.spec.rank < 2 or x.shape[-1] != self.num_features:
+            need = f"{self.num_features} channels on the last axis"
+            fix = "nn.BatchNorm(), which finds them; nn.BatchNorm2d(channels) has them on axis 1"
+            raise ShapeError("BatchNorm", got=str(x.spec), need=need, fix=fix)
+        return (BatchNorm(1.0 - self.momentum, self.eps).build(scope, x),)
+
+    def __repr__(self) -> str:
+        return f"BatchNorm({self.num_features}, eps={self.eps}, momentum={self.momentum})"
+
+
+@checked_as("MultiHeadAttention")
+class SizedMultiHeadAttention(Module):
+    """y = concat_h softmax(q_h · k_hᵀ / √d + mask) · v_h · out_proj, of [batch, steps, features] each.
+
+    A mask of numbers is added to the scores; one of truth values says what is seen.
+    """
+
+    branches_in_training: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        dims: Count,
+        num_heads: Count,
+        query_input_dims: Count | None = None,
+        key_input_dims: Count | None = None,
+        value_input_dims: Count | None = None,
+        value_dims: Count | None = None,
+        value_output_dims: Count | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        width = value_dims or dims
+        if dims % num_heads or width % num_heads:
+            got = f"{dims} and {width} features, {num_heads} heads"
+            raise ArgumentError("MultiHeadAttention", got=got, need="features a multiple of heads")
+        self.num_heads, self.dims = num_heads, dims
+        keys = key_input_dims or dims
+        self.query_proj = Linear(query_input_dims or dims, dims, bias)
+        self.key_proj = Linear(keys, dims, bias)
+        self.value_proj = Linear(value_input_dims or keys, width, bias)
+        self.out_proj = Linear(width, value_output_dims or dims, bias)
+
+    def forward(self, queries: Any, keys: Any = None, values: Any = None, mask: Any = None) -> Any:  # noqa: ANN401  # arrays of either world
+        """What the queries see of the values; keys are the queries and values the keys where they are left out."""
+        keys = queries if keys is None else keys
+        values = keys if values is None else values
+        q, k, v = self.query_proj(queries), self.key_proj(keys), self.value_proj(values)
+        q, k, v = (x.unflatten(-1, (self.num_heads, -1)).swapaxes(-2, -3) for x in (q, k, v))
+        scores = (q @ k.swapaxes(-1, -2)) * (1.0 / math.sqrt(q.shape[-1]))
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -math.inf) if mask.dtype.kind == "bool" else scores + mask
+        return self.out_proj((softmax(scores, -1) @ v).swapaxes(-2, -3).flatten(-2))
