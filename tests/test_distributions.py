@@ -10,6 +10,7 @@ import pytest
 
 import nnc
 from nnc import distributions as d
+from nnc import nn
 from nnc.errors import ArgumentError
 
 NORMAL = d.Normal(nnc.tensor([0.0, 1.0]), nnc.tensor([1.0, 2.0]))
@@ -72,6 +73,22 @@ def test_gradients_flow_through_draws_and_probabilities() -> None:
     slope = nnc.grad(lambda logits: d.Categorical(logits=logits).log_prob(1))(nnc.zeros(2))
     np.testing.assert_allclose(slope, [-0.5, 0.5])
     np.testing.assert_allclose(policy.probs, [0.5, 0.5])
+
+
+def test_a_module_gives_a_distribution() -> None:
+    class Policy(nn.Module):
+        def __init__(self) -> None:
+            self.mean, self.log_std = nn.Linear(3, 2), nn.Parameter(nnc.zeros(2))
+
+        def forward(self, x: Any) -> d.Distribution:
+            return d.Normal(self.mean(x), self.log_std.exp())
+
+    policy = Policy()
+    for _ in range(3):
+        given = policy(nnc.ones((4, 3)))
+        given.log_prob(given.sample()).sum(-1).mean().backward()
+    assert policy.log_std.grad is not None
+    assert policy.mean.weight.grad is not None
 
 
 def test_errors() -> None:

@@ -53,12 +53,13 @@ def grad(
     grad_outputs: Tree = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
 ) -> tuple[Variable, ...]:
     """Σ_k g_kᵀ ∂y_k / ∂x for each input x, of values that were recorded; zeros where no output depends on it.
 
     `grad_outputs` are the g_k, which scalars need none of. With `create_graph` the results are recorded too. A record
-    lives as long as its values, so `retain_graph` changes nothing, and neither does `allow_unused`.
+    lives as long as its values, so `retain_graph`, `only_inputs` and `allow_unused` change nothing.
 
     >>> x = nnc.variable(3.0)
     >>> (slope,) = nnc.autograd.grad(x**3, x, create_graph=True)

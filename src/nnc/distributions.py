@@ -21,6 +21,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I64
 from nnc.dynamic.eager import no_grad
 from nnc.errors import ArgumentError
+from nnc.nn.modules.nested_values import PassedOn
 from nnc.numerics.conversion import AnyArray, Array, as_array
 
 __all__ = [
@@ -39,7 +40,7 @@ def _floats(*values: AnyArray) -> list[Array]:
     return xp.broadcast_arrays(*arrays)
 
 
-class Distribution:
+class Distribution(PassedOn):
     """What all have: `sample`, `log_prob`, `entropy`, `mean`, `variance`, `stddev`.
 
     >>> isinstance(nnc.distributions.Normal(0.0, 1.0), nnc.distributions.Distribution)

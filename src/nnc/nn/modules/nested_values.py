@@ -22,8 +22,13 @@ from nnc.nn.layers.layer import Input, LayerValue
 from nnc.nn.state.nested_outputs import NestedOutputs
 from nnc.ops.operand import Operand
 
+
+class PassedOn:
+    """What is no array, and stands in the results of a module as it is: distributions."""
+
+
 # What stands in the arguments and results of a call as it is.
-STATIC = (str, bytes, bool, NoneType)
+STATIC = (str, bytes, bool, NoneType, PassedOn)
 OPERANDS = (ArrayOperand, Operand, LayerValue, Input, Tensor, np.ndarray, np.generic)
 # Arguments that may be more than arrays in a row.
 UNSURE = (*STATIC, tuple, dict, list, int, float)
