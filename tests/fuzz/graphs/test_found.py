@@ -16,7 +16,7 @@ from nnc.core.values.dtype import F32, F64, I64
 from nnc.core.values.spec import TensorSpec, spec
 from nnc.errors import MemoryLimitError
 from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
-from nnc.ops.movement.fill import FILL, FillAttrs
+from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, faults, while_loop
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import dump, parse
@@ -110,3 +110,23 @@ def test_the_smallest_limit_named_is_met() -> None:
             compile(built.graph, built.wanted, backend="reference", memory_limit=0)
         met = compile(built.graph, built.wanted, backend="reference", memory_limit=info.value.smallest)
     assert met.memory().arena == info.value.smallest
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+@pytest.mark.parametrize("results", [1, 2])
+def test_what_a_loop_of_one_branch_hands_back_is_no_result_in_memory_that_ends(turns: int, results: int) -> None:
+    """Initial values and results of a loop became one block across what a branch was lent, which ended behind it."""
+    graph = SymbolicGraph()
+    x, choice = graph.input(spec((2, 3))), graph.input(spec((), I64))
+
+    def swapped(x: Symbol) -> tuple[Symbol, ...]:
+        with while_loop(x.graph, CountBelow(turns)) as loop:
+            a, b = loop.carry(x), loop.carry(fill_like(x, 0.0))
+            loop.next(a, b)
+            loop.next(b, a)
+        return (ops.add(loop.result(a), loop.result(b)), loop.result(b))[:results]
+
+    made = case_of(graph, choice, [lambda x: (fill_like(x, 0.0),) * results, swapped], [x])
+    values = {x: np.arange(1, 7, dtype=np.float32).reshape(2, 3), choice: np.array(1)}
+    for got, want in zip(compile(graph, made, backend="reference")(values, *made), interpret(graph, made, values)):
+        np.testing.assert_array_equal(got, want)

@@ -260,7 +260,9 @@ class Planner:
                 drop_count(lives.of.get(record.outputs[0]), step)
                 lent = lendable(record, lives, may_write) & plans.read_once()
                 body = plans.iteration(lent)
-                lives.outer[step] = use_outer_memory(record, step, body.slots, lives, may_write, sorted(lent))
+                lives.outer[step] = use_outer_memory(
+                    record, step, body.slots, lives, may_write, boundary.may_join, sorted(lent)
+                )
                 over: Sequence[int] = range(record.command.attrs.carried)
                 yield key, (body,)
             else:

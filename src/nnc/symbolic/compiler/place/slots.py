@@ -346,11 +346,13 @@ def use_outer_memory(
     slots: Slots,
     lives: LiveRanges,
     is_over: Callable[[TensorKey], bool],
+    may_join: Callable[[LiveRange, LiveRange], bool],
     lent: Collection[int] = (),
 ) -> OuterMemory:
     """Which blocks around a loop its slots may begin in, and which results are where they are wanted when it ends.
 
-    `is_over` tells whether a root's block may be written from `step` on, as far as others are concerned.
+    `is_over` tells whether a root's block may be written from `step` on, as far as others are concerned, and a result
+    is in the block of an initial value where these `may_join`.
     The blocks of the operands `lent` are those of the slots that they are in.
     """
     attrs = record.command.attrs
@@ -362,7 +364,7 @@ def use_outer_memory(
         for place, key in enumerate(inputs[: attrs.carried])
         if key in lives.of and blocks.count(id(lives.of[key])) == 1 and is_over(key)
     ]
-    work = _OuterBlocks(attrs, slots, lives, dict(free))
+    work = _OuterBlocks(attrs, slots, lives, dict(free), may_join)
     for place in lent:
         slot, source = slots.of.get(attrs.body.parameters[place]), record.inputs[place]
         if slot is not None and source is not None:
@@ -391,6 +393,7 @@ class _OuterBlocks:
     slots: Slots
     lives: LiveRanges
     free: Mapping[int, TensorKey]
+    may_join: Callable[[LiveRange, LiveRange], bool]
     roots: dict[int, TensorKey] = field(default_factory=dict)
     placed: dict[TensorKey, TensorKey] = field(default_factory=dict)
 
@@ -414,8 +417,8 @@ class _OuterBlocks:
                 self.roots[memory] = self.placed[output] = output
 
     def _take_over(self, root: TensorKey, output: TensorKey) -> None:
-        """Let the block of `root` be that of a result, unless another one has it."""
-        if root in self.placed.values():
+        """Let the block of `root` be that of a result, unless another one has it or the two may not be one."""
+        if root in self.placed.values() or not self.may_join(self.lives.of[root], self.lives.of[output]):
             return
         self.placed[output] = root
         self.lives.take_over(root, output)
