@@ -190,6 +190,26 @@ class Own(keras.Model):
         return {"loss": self.mean.result()}
 
 
+class Doubled(Own):
+    """A loss of its own, in Keras' step."""
+
+    train_step = keras.Model.train_step
+
+    def compute_loss(self, x: Any = None, y: Any = None, y_pred: Any = None, *rest: Any, **named: Any) -> Any:
+        return 2 * super().compute_loss(x, y, y_pred, *rest, **named)
+
+
+def test_a_loss_of_ones_own_is_that_of_fit_and_evaluate() -> None:
+    once, twice = keras.Sequential([keras.Input((X.shape[1],)), layers.Dense(2)]), Doubled()
+    once.compile(keras.optimizers.SGD(0.1), "mse")
+    twice.compile(keras.optimizers.SGD(0.1), "mse")
+    twice(X)
+    twice.set_weights(once.get_weights())
+    losses = [model.evaluate(X, Y, verbose=0) for model in (once, twice)]
+    assert losses[1] == pytest.approx(2 * losses[0])
+    assert twice.fit(X, Y, verbose=0, batch_size=len(X)).history["loss"][0] == pytest.approx(losses[1])
+
+
 def test_a_step_of_ones_own_trains_and_its_model_is_read_again(tmp_path: Path) -> None:
     model = Own()
     model.compile(keras.optimizers.SGD(0.1), "mse")

@@ -12,7 +12,7 @@ from typing import Any, Self
 from nnc.arguments import explained, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU, KINDS, AnyDevice, Device
-from nnc.core.values.dtype import I64, AnyDType, dtype_of
+from nnc.core.values.dtype import AnyDType, dtype_of
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.methods import ArrayMethods
 from nnc.dynamic.arrays.promotion import continuous, promoted
@@ -240,7 +240,10 @@ class ElementwiseMethods(ArrayMethods):
         if rounding_mode == "floor":
             return self._by_operator("div", operator.floordiv, other)
         quotient = self._by_operator("div", operator.truediv, other)
-        return quotient if rounding_mode is None else pointwise.cast(quotient, I64).astype(self.spec.dtype)
+        if rounding_mode is None:
+            return quotient
+        cut = elementary.trunc(quotient)
+        return cut if self.spec.dtype.is_float else cut.astype(self.spec.dtype)
 
     @located
     def pow(self, other: object) -> Self:

@@ -93,8 +93,7 @@ class Fitted(Layer):
             names = list(getattr(self, "output_names", ())) or [f"output_{place + 1}" for place in range(len(outputs))]
             names = names if len(names) == len(outputs) else [f"output_{place + 1}" for place in range(len(outputs))]
             known[len(outputs)] = vars(self)["_chosen"].of(names), names
-        made: tuple[OutputLosses, OutputMetrics] = known[len(outputs)][0]
-        return made
+        return known[len(outputs)][0]  # type: ignore[no-any-return]
 
     def _check_compiled(self, subject: str) -> None:
         if not self.compiled:
@@ -102,16 +101,20 @@ class Fitted(Layer):
             raise UsageError(subject, got="a model that is not compiled", need="compile before", fix=fix)
 
     # ---- one batch
-
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None, training: bool = True
     ) -> Any:
         """The loss of outputs beside targets, and penalties on weights."""
         return self._losses_of(y, y_pred, sample_weight)[0]
 
+    def _computed_loss(self, x: Any, y: Any, y_pred: Any, weights: Any, training: bool) -> tuple[Any, list[Any]]:
+        """The loss, and those of the outputs, which are not told where a subclass computes another one."""
+        if type(self).compute_loss is Fitted.compute_loss:
+            return self._losses_of(y, y_pred, weights)
+        return self.compute_loss(x, y, y_pred, weights, training), []
+
     def _losses_of(self, y: Any, y_pred: Any, sample_weight: Any) -> tuple[Any, list[Any]]:
-        outputs = flatten(y_pred)[0]
-        losses, _ = self._parts(outputs)
+        losses, _ = self._parts(flatten(y_pred)[0])
         parts = losses.parts(*self._aligned(y, y_pred, sample_weight)) if y is not None else []
         penalties = self.losses
         if not parts and not penalties:
@@ -131,7 +134,7 @@ class Fitted(Layer):
         def loss_of() -> tuple[Any, tuple[list[Any], Any]]:
             with collected_losses() as added:
                 y_pred = self(x, training=True)
-            total, parts = self._losses_of(y, y_pred, weights)
+            total, parts = self._computed_loss(x, y, y_pred, weights, True)
             return sum(added, start=total), (parts, y_pred)
 
         (loss, (parts, y_pred)), gradients = value_and_grad(self, loss_of, has_aux=True)()
@@ -185,9 +188,8 @@ class Fitted(Layer):
 
     def _update(self, weighted: bool) -> Any:
         """The program of one update by (x, y), or by (x, y, weights)."""
-        if weighted:
-            return self._step("weighted", self._learned)
-        return self._step("train", lambda x, y: self._learned(x, y, None))
+        name, function = ("weighted", self._learned) if weighted else ("train", lambda x, y: self._learned(x, y, None))
+        return self._step(name, function)
 
     def memory(self, x: Any, y: Any = None, sample_weight: Any = None) -> MemoryStatement:
         """The bytes of one step of `fit` by a batch like this one, or without targets of `predict`, before it runs.
@@ -223,7 +225,7 @@ class Fitted(Layer):
         if len(outputs) > 1:
             losses = vars(self)["_figures"][len(outputs)][0][0].losses
             told = [name for name, own in zip(names, losses, strict=True) if own is not None]
-            for name, part in zip(told, parts, strict=True):
+            for name, part in zip(told, parts, strict=False):
                 seen.add(f"{name}_loss", plain(part), count)
         figures.update(targets, outputs, each, masks)
         return {**seen.results(), **figures.results()}
@@ -234,7 +236,7 @@ class Fitted(Layer):
         y_pred = self.predict_step(x)
         self._parts(flatten(y_pred)[0])
         with no_grad():
-            loss, parts = self._losses_of(y, y_pred, weights)
+            loss, parts = self._computed_loss(x, y, y_pred, weights, False)
         return self._followed(x, y, weights, loss, parts, y_pred)
 
     def predict_step(self, x: Any) -> Any:
