@@ -38,6 +38,7 @@ ROWS: list[tuple[str, Callable[[], object], object]] = [
     ("repeat of each", lambda: nnc.arange(2).repeat(2), [0, 0, 1, 1]),
     ("repeat_interleave", lambda: nnc.arange(2).repeat_interleave(nnc.tensor([1, 2])), [0, 1, 1]),
     ("div", lambda: nnc.tensor([7.0, -7.0]).div(2, rounding_mode="trunc"), [3.0, -3.0]),
+    ("div of large ones", lambda: nnc.tensor([1e30]).div(2, rounding_mode="trunc"), [5e29]),
     ("bucketize", lambda: nnc.bucketize(nnc.tensor([3, 6]), nnc.tensor([1, 3, 5]), right=True), [2, 3]),
     ("histc", lambda: nnc.histc(x(), bins=3), [3.0, 0.0, 3.0]),
     ("einsum of a list", lambda: nnc.einsum("ij,kj->ik", [x(), x()]), [[14.0, 50.0], [50.0, 194.0]]),
