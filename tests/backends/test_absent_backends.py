@@ -18,5 +18,5 @@ def test_they_are_not_here_and_take_switches() -> None:
 
 
 def test_kinds_of_devices_answer_pytorch_s_names() -> None:
-    with pytest.raises(UnknownNameError, match=r"nnc\.cuda has no 'amp'\. Fix: nnc\.nn\.Model"):
+    with pytest.raises(UnknownNameError, match=r"nnc\.cuda has no 'amp'\. Fix: nnc\.amp"):
         nnc.cuda.amp  # type: ignore[attr-defined]  # what is tested

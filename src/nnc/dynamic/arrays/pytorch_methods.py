@@ -178,7 +178,7 @@ class PyTorchMethods(ElementTypeMethods):
         return gather(x, places, axis)
 
     @located
-    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndPlaces:
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesAndPlaces[Self]:
         """The k largest or smallest elements along the axis, the first one first, and their places."""
         return ValuesAndPlaces(*top_k(self, k, self._axis("topk", dim), largest=largest))
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from nnc.core.precautions.origin import caller_origin, is_of_package
 from nnc.dynamic.arrays import located
@@ -22,6 +22,7 @@ from nnc.ops.indexing.indexing import gather
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 # PyTorch's words for the axis and for keeping it.
 DIM, KEEPDIM = "dim", "keepdim"
@@ -29,11 +30,11 @@ DIM, KEEPDIM = "dim", "keepdim"
 _DOORS = (sys.modules["nnc.arguments"].__file__, located.__file__, __file__)
 
 
-class ValuesAndPlaces(NamedTuple):
+class ValuesAndPlaces(NamedTuple, Generic[T]):
     """Elements, and where along the axis they are."""
 
-    values: Any
-    indices: Any
+    values: T
+    indices: T
 
 
 def paired(
@@ -46,7 +47,7 @@ def paired(
 
     def decorated(function: Callable[P, R]) -> Callable[..., Any]:
         @wraps(function)
-        def door(*args: Any, **kwargs: Any) -> R | ValuesAndPlaces:  # noqa: ANN401  # what the function takes
+        def door(*args: Any, **kwargs: Any) -> R | ValuesAndPlaces[Any]:  # noqa: ANN401  # what the function takes
             if DIM not in kwargs and KEEPDIM not in kwargs:
                 free = isinstance(args[1], int) if len(args) > 1 else otherwise is not None and "axis" not in kwargs
                 if not free or not _is_read_as_pair(function.__name__, args[0]):

@@ -67,7 +67,7 @@ def aminmax(x: AnyArray, *, dim: int | None = None, keepdim: bool = False) -> Ex
     return Extremes(array.min(axis=dim, keepdims=keepdim), array.max(axis=dim, keepdims=keepdim))
 
 
-def kthvalue(x: AnyArray, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces:
+def kthvalue(x: AnyArray, k: int, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces[Array]:
     """The k-th smallest element along the axis, counted from 1, and its place.
 
     >>> nnc.kthvalue([3, 1, 2], 2).values.item()
@@ -81,7 +81,7 @@ def kthvalue(x: AnyArray, k: int, dim: int = -1, keepdim: bool = False) -> Value
     return ValuesAndPlaces(*(part if keepdim else part.squeeze(axis) for part in parts))
 
 
-def mode(x: AnyArray, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces:
+def mode(x: AnyArray, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces[Array]:
     """The most frequent element along the axis, the smallest of those, and its last place. Values are looked at.
 
     >>> nnc.mode([1, 2, 2, 3]).values.item()
