@@ -13,7 +13,7 @@ pytest.importorskip("tokenizers", reason="the extra language is not installed")
 pytest.importorskip("jinja2", reason="the extra language is not installed")
 
 from nnc import language, nn
-from nnc.core.values.dtype import I32
+from nnc.core.values.dtype import F32, I32, TOLERANCE
 from nnc.errors import UsageError
 from nnc.language import LanguageModel
 from nnc.language.kept_tokens import KeptTokens
@@ -59,7 +59,9 @@ def test_tokens_are_those_of_caches_of_all_tokens(
     scores, tokens, cache = numbers()
     monkeypatch.setattr(kept_heads, "columns_kept", lambda form, capacity: capacity)
     others, expected, whole = numbers()
-    np.testing.assert_allclose(scores, others, rtol=0, atol=2e-5)
+    # The table's bound on values of size 1. Steps of other columns add up in another order, and scores, which are sums
+    # of terms as large as the largest, are each up to 1e-4 from what 64 bits give, whichever the columns.
+    np.testing.assert_allclose(scores, others, rtol=0, atol=TOLERANCE[F32].absolute * np.abs(others).max())
     assert tokens == expected
     assert cache * CONTEXT == whole * HELD
 

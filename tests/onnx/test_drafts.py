@@ -304,7 +304,8 @@ def test_blocks_are_laid_once_for_sizes_at_which_kernels_wish_for_the_same(monke
     )
     file, layouts, counts = wide(), set[object](), list[int]()
     loaded = load(file)
-    for size in (40, 44, *random.Random(0).sample(range(1, 400), 24)):
+    # Where registers are of 256 bits, all of these but the last wish for the same blocks.
+    for size in (40, 44, *random.Random(0).sample(range(1, 400), 24), 1):
         x, before = rows((1, 480, 3, size)), len(laid)
         got = loaded.run({"x": x})
         counts.append(len(laid) - before)

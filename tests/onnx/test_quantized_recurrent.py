@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.onnx.test_contributed import Arrays, made, real, whole
+from tests.onnx.test_contributed import Arrays, made, real, seven, whole
 
 from nnc.errors import DTypeError, ShapeError
 from nnc.onnx import load
@@ -25,10 +25,11 @@ def operands(
     first: Arrays = [real(directions, batch, UNITS), real(directions, batch, UNITS)] if states else [None, None]
     shape = (directions, 4 * UNITS) if columns else (directions,)
     point = None if zero is None else np.full(shape, zero, kind)
+    sizes = [(directions, rows, 4 * UNITS) for rows in (INPUTS, UNITS)]
+    weights = [seven(*size) if kind is np.int8 else whole(kind, *size) for size in sizes]
     scales = [np.abs(real(*shape)) * np.float32(0.01) + np.float32(0.002) for _ in range(2)]
     return [
-        real(STEPS, batch, INPUTS), whole(kind, directions, INPUTS, 4 * UNITS),
-        whole(kind, directions, UNITS, 4 * UNITS), real(directions, 8 * UNITS), lengths, *first,
+        real(STEPS, batch, INPUTS), *weights, real(directions, 8 * UNITS), lengths, *first,
         real(directions, 3 * UNITS) if peepholes else None, scales[0], point, scales[1], point,
     ]  # fmt: skip
 
