@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -14,44 +15,52 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # Operators that send nothing, which ranks come to in any order.
 ALONE = (ENTER, OWN_BLOCK, OWN_ROWS, OWN_SHARD, END_SUMS)
-# As many sums are on their way at most before the first of them is waited for: their memory is that of as many buckets.
-UNDER_WAY = 8
 
 
 def order_collectives(graph: SymbolicGraph) -> None:
-    """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so."""
-    _sums_beside(graph)
+    """All ranks come to operations in one order, whatever the sizes that they plan for; passes leave them so.
+
+    What goes on beside them has messages of its own, and so an order of its own: it is waited for behind all operations
+    that do not follow from it, so that nobody waits there for a rank that waits in one of them.
+    """
     operators = {key: graph.execs[key].command.op for key in graph.execs.toposort()}
-    together = [key for key, op in operators.items() if op.registry is REGISTRY and op not in ALONE]
+    together = [key for key, op in operators.items() if op.registry is REGISTRY and op not in (*ALONE, BEGIN_SUMS)]
     for earlier, later in pairwise(together):
         graph.connect(earlier, later)
-
-
-def _sums_beside(graph: SymbolicGraph) -> None:
-    """Sums begin before the values of the next ones are computed, and end when others are under way behind them."""
-    place = {key: number for number, key in enumerate(graph.execs.toposort())}
     begins, ends = (
-        {graph.execs[key].command.attrs.number: key for key in place if graph.execs[key].command.op is op}
-        for op in (BEGIN_SUMS, END_SUMS)
+        {graph.execs[key].command.attrs.number: key for key, op in operators.items() if op is sums}
+        for sums in (BEGIN_SUMS, END_SUMS)
     )
-    for number, begin in begins.items():
-        if number + 1 in begins:
-            inputs = graph.execs[begins[number + 1]].inputs
-            writers = sorted({writer for key in inputs for writer in _writers(graph, key)}, key=place.__getitem__)
-            _connect_to_first(graph, begin, [*writers, begins[number + 1]])
-        _connect_to_first(graph, begins[min(number + UNDER_WAY, len(begins) - 1)], [ends[number]])
+    if ends:
+        _sums_beside(graph, [begins[number] for number in sorted(begins)])
+        behind = graph.execs.reachable(ends.values())
+        before = [key for key in together if key not in behind]
+        for end in ends.values():
+            for earlier in (begins[max(begins)], *before[-1:]):
+                graph.connect(earlier, end)
 
 
-def _writers(graph: SymbolicGraph, key: TensorKey | None) -> tuple[ExecKey, ...]:
-    return () if key is None else tuple(graph.writers(graph.root(key)))
+def _sums_beside(graph: SymbolicGraph, begins: Sequence[ExecKey]) -> None:
+    """Sums begin one behind the other, in front of the next exec that was made behind those of their values.
+
+    They end when all have begun. Who waited for one of them before would compute nothing meanwhile: sums of last layers
+    are the largest, and what is computed behind them takes longest.
+    """
+    for earlier, later in pairwise(begins):
+        _connect_unless_before(graph, earlier, [later])
+    written = sorted(key for key in graph.execs if graph.execs[key].command.op not in (BEGIN_SUMS, END_SUMS))
+    for begin in begins:
+        inputs = [graph.root(key) for key in graph.execs[begin].inputs if key is not None]
+        last = max(writer for key in inputs for writer in graph.writers(key))
+        _connect_unless_before(graph, begin, [key for key in written if key > last])
 
 
-def _connect_to_first(graph: SymbolicGraph, earlier: ExecKey, others: list[ExecKey]) -> None:
+def _connect_unless_before(graph: SymbolicGraph, earlier: ExecKey, others: Sequence[ExecKey]) -> None:
     """`earlier` before the first of the others that it does not follow from."""
-    for later in others:
-        if earlier not in graph.execs.reachable([later]):
-            graph.connect(earlier, later)
-            return
+    before = graph.execs.reachable([earlier], reverse=True)
+    later = next((key for key in others if key not in before), None)
+    if later is not None:
+        graph.connect(earlier, later)
 
 
 def gather_again(graph: SymbolicGraph) -> None:
