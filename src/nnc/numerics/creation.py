@@ -326,10 +326,9 @@ def diag(x: AnyArray, k: int = 0) -> Array:
     if first.ndim != 1:
         raise ShapeError("diag", got=str(first.spec), need="a vector or a matrix")
     size = first.shape[0] + abs(k)
-    rows = np.arange(first.shape[0])
-    places = (rows + max(-k, 0)) * size + rows + max(k, 0)
-    flat = ops.scatter_along(first, lifted(first, places), 0, size * size)
-    return flat.reshape((size, size))
+    with numpy_work("diag"):
+        places = (np.arange(first.shape[0]) + max(-k, 0)) * size + np.arange(first.shape[0]) + max(k, 0)
+    return ops.scatter_along(first, lifted(first, places), 0, size * size).reshape((size, size))
 
 
 def diagflat(x: AnyArray, k: int = 0) -> Array:
@@ -350,9 +349,10 @@ def diagonal(x: AnyArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Ar
     rows, columns = turned.shape[-2:]
     start = (max(-offset, 0), max(offset, 0))
     count = max(min(rows - start[0], columns - start[1]), 0)
-    places = (np.arange(count) + start[0]) * columns + np.arange(count) + start[1]
+    with numpy_work("diagonal"):
+        places = (np.arange(count) + start[0]) * columns + np.arange(count) + start[1]
     flat = turned.reshape((*turned.shape[:-2], rows * columns))
-    return ops.index_select(flat, lifted(flat, places), operand.ndim - 2)
+    return ops.index_select(flat, lifted(flat, places), flat.ndim - 1)
 
 
 def vander(x: AnyArray, n: int | None = None, increasing: bool = False) -> Array:

@@ -12,11 +12,15 @@ from typing import Literal
 import numpy as np
 
 from nnc import ops
+from nnc.arguments import shown
 from nnc.array_api import manipulation as standard
 from nnc.array_api.data_types import lifted
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Axes, Sizes, arrays, as_array, met, place_of, sizes_of
+
+# Each part is an operation of its own.
+MOST_PARTS = 1 << 16
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
@@ -288,8 +292,9 @@ def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[
     place = place_of("array_split", axis, array.ndim)
     size = array.shape[place]
     if isinstance(parts, int):
-        if parts < 1:
-            raise AttributeValueError("array_split", got=f"{parts} parts", need="at least one")
+        if not 1 <= parts <= MOST_PARTS:
+            got, need = f"parts={shown(parts)}", f"at least one, and at most {MOST_PARTS}"
+            raise AttributeValueError("array_split", got=got, need=need)
         lengths = [size // parts + (number < size % parts) for number in range(parts)]
         ends = np.cumsum([0, *lengths]).tolist()
     else:

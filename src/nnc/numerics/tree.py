@@ -80,7 +80,11 @@ def reduce(function: Callable[[Any, Any], Any], value: Tree, *initializer: Any) 
     >>> reduce(lambda total, leaf: total + leaf, {"a": 1, "b": (2, 3)}, 0)
     6
     """
-    return functools.reduce(function, leaves(value), *initializer)
+    flat = leaves(value)
+    if len(initializer) > 1 or not (flat or initializer):
+        got = f"{len(flat)} leaves and {len(initializer)} initializers"
+        raise ArgumentError("tree.reduce", got=got, need="at most one initializer, and one where there are no leaves")
+    return functools.reduce(function, flat, *initializer)
 
 
 def all(value: Tree) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
-from nnc.arguments import explained
+from nnc.arguments import explained, shown
 from nnc.core.running.namespace import array_functions
 from nnc.core.values.dtype import BOOL
 from nnc.dynamic.arrays.function_methods import FunctionMethods
 from nnc.dynamic.arrays.located import located
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.ops.elementwise.pointwise import cast
 
 Places = int | tuple[int, ...]
@@ -192,7 +192,11 @@ class PlaceMethods(FunctionMethods):
     @located
     def where(self, condition: Any, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.where(condition, x, other)"""
-        result: Self = array_functions().where(cast(condition, BOOL), self, other)
+        this: Any = self
+        chosen = this.lift(condition)
+        if chosen is None:
+            raise ArgumentError("where", got=f"condition={shown(condition)}", need="an array of truth values")
+        result: Self = array_functions().where(cast(chosen, BOOL), self, other)
         return result
 
     @located

@@ -19,6 +19,7 @@ from nnc.arguments import explained, shown
 from nnc.core.running.namespace import array_functions
 from nnc.core.values.dtype import BOOL, AnyDType, dtype_of
 from nnc.core.values.spec import contiguous_strides
+from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.element_type_methods import ElementTypeMethods
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import continuous
@@ -280,10 +281,12 @@ class PyTorchMethods(ElementTypeMethods):
     def new_tensor(self, data: object, *, dtype: AnyDType | None = None) -> Self:
         """An array of these numbers."""
         kind = self.spec.dtype if dtype is None else dtype_of(dtype)
-        made = self.lift(np.asarray(data, kind.numpy))
+        given: Any = data
+        values = as_array(given.numpy() if hasattr(given, "numpy") else given)
+        made = None if values.dtype.kind in "OUSMm" else self.lift(values)
         if made is None:
             raise ArgumentError("new_tensor", got=shown(data), need="numbers")
-        return made
+        return pointwise.cast(made, kind)
 
     @located
     def new_empty(self, *sizes: Sizes, dtype: AnyDType | None = None) -> Self:
@@ -314,7 +317,7 @@ class PyTorchMethods(ElementTypeMethods):
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Elements between neighbours along each axis, or along one."""
-        return self.strides if dim is None else self.strides[dim]
+        return self.strides if dim is None else self.strides[self._axis("stride", dim)]
 
     @property
     def is_cuda(self) -> bool:

@@ -130,11 +130,15 @@ def packed(x: Any, y: Any, weights: Any) -> Any:
     return (x, y) if weights is None else (x, y, weights)
 
 
-def _inputs(x: Any) -> Any:
-    inputs = _arrays(x)
-    if any(leaf is None or not leaf.ndim for leaf in flatten(inputs)[0]):
+def check_examples(x: Any) -> Any:
+    """The inputs; DataError where they have no examples."""
+    if any(not getattr(leaf, "ndim", 0) for leaf in flatten(x)[0]):
         raise DataError("fit", got=f"x={shown(x)}", need="arrays [examples, …]", origin=caller_origin())
-    return inputs
+    return x
+
+
+def _inputs(x: Any) -> Any:
+    return check_examples(_arrays(x))
 
 
 def _arrays(value: Any) -> Any:

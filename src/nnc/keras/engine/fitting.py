@@ -23,7 +23,7 @@ from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.callback_list import CallbackList, History, Progress
 from nnc.keras.engine.calls import collected_losses
 from nnc.keras.engine.compiled_losses import Chosen, Means, OutputLosses, OutputMetrics, aligned, as_numbers
-from nnc.keras.engine.feeding import Arrays, Batches, class_weights, joined, packed, parts_of, source_of
+from nnc.keras.engine.feeding import Arrays, Batches, check_examples, class_weights, joined, packed, parts_of, source_of
 from nnc.keras.masks import mask_of, set_masks
 from nnc.keras.metric_states import plain
 from nnc.symbolic import MemoryStatement
@@ -184,7 +184,7 @@ class Fitted(Layer):
 
     def _first_outputs(self, x: Any) -> Any:
         with no_grad():
-            return self(map_leaves(lambda leaf: leaf[:1], x), training=False)
+            return self(map_leaves(lambda leaf: leaf[:1], check_examples(x)), training=False)
 
     def _update(self, weighted: bool) -> Any:
         """The program of one update by (x, y), or by (x, y, weights)."""

@@ -243,6 +243,8 @@ class InputLayer:
 
     def __init__(self, shape: Any = None, *, input_shape: Any = None, tensor: Any = None, **options: Any) -> None:
         tensor = Input(input_shape if shape is None else shape, **options) if tensor is None else tensor
+        if not isinstance(tensor, KerasTensor):
+            raise ArgumentError("InputLayer", got=f"tensor={shown(tensor)}", need="what keras.Input(shape) gives")
         self.name, self.output, self.output_shape = tensor.name or "input_layer", tensor, tensor.shape
         self.input, self.trainable, self.weights = tensor, True, list[Any]()
         self.trainable_weights, self.non_trainable_weights = list[Any](), list[Any]()

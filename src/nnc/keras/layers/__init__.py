@@ -12,6 +12,7 @@ from nnc.keras.layers import (
     image_layers,
     merging,
     normalizing,
+    number_layers,
     pools,
     recurrent_units,
     word_layers,
@@ -24,6 +25,7 @@ from nnc.keras.layers.core import *
 from nnc.keras.layers.image_layers import *
 from nnc.keras.layers.merging import *
 from nnc.keras.layers.normalizing import *
+from nnc.keras.layers.number_layers import *
 from nnc.keras.layers.pools import *
 from nnc.keras.layers.recurrent_units import *
 from nnc.keras.layers.word_layers import *
@@ -50,7 +52,7 @@ SECOND_NAMES = (
 
 __all__ = [
     "Input", "InputLayer", *SECOND_NAMES, *convolutional.__all__, *core.__all__, *merging.__all__, *normalizing.__all__,
-    *pools.__all__, *recurrent_units.__all__, *image_layers.__all__, *word_layers.__all__,
+    *pools.__all__, *recurrent_units.__all__, *image_layers.__all__, *word_layers.__all__, *number_layers.__all__,
     *cells.__all__, *convolutional_recurrent.__all__, *wrappers.__all__,
 ]  # fmt: skip
 

@@ -6,17 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc import numerics as n
 from nnc.arguments import Count, Size, checked
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32
 from nnc.dynamic.eager import as_operand
+from nnc.errors import ArgumentError, ShapeError
 from nnc.keras.layers.convolutional import Sizes, per_axis, window_over
-from nnc.keras.layers.image_layers import batched, resized
+from nnc.keras.layers.image_layers import Interpolation, batched, resized
 from nnc.keras.metric_states import plain
 from nnc.ops import average_pool as averaged
 from nnc.ops import convolution
 from nnc.ops import max_pool as largest
+
+MOST_TURNS = 1 << 24
 
 
 @checked
@@ -40,27 +45,43 @@ def unstack(x: Any, num: Count | None = None, axis: int = 0) -> list[Any]:
     return list(n.unstack(as_operand(x), axis=axis))
 
 
-def _places(starts: Any, shape: Sequence[int]) -> tuple[slice, ...]:
-    first = plain(starts).astype(np.int64).tolist()
+def _whole(subject: str, name: str, value: Any, ndim: int) -> NDArray[Any]:
+    """Whole numbers that are known already, of so many axes."""
+    values = plain(value)
+    if (values.dtype.kind not in "iu" and values.size) or values.ndim != ndim:
+        got, need = f"{name} {values.dtype}{list(values.shape)}", f"whole numbers of {ndim} axes"
+        raise ArgumentError(subject, got=got, need=need, origin=caller_origin())
+    return values.astype(np.int64)
+
+
+def _places(subject: str, starts: Any, shape: Sequence[int]) -> tuple[slice, ...]:
+    first = _whole(subject, "start_indices", starts, 1).tolist()
+    if len(first) != len(shape):
+        got, need = f"{len(first)} starts", f"one for each of {len(shape)} axes"
+        raise ShapeError(subject, got=got, need=need, origin=caller_origin())
     return tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
 
 
+@checked
 def slice_of(x: Any, start_indices: Any, shape: Sequence[Size]) -> Any:
     """x[start : start + size] on each axis"""
-    return as_operand(x)[_places(start_indices, shape)]
+    return as_operand(x)[_places("slice", start_indices, shape)]
 
 
 def slice_update(x: Any, start_indices: Any, updates: Any) -> Any:
     """x with `updates` from `start_indices` on."""
     new = as_operand(updates)
-    return as_operand(x).at[_places(start_indices, new.shape)].set(new)
+    return as_operand(x).at[_places("slice_update", start_indices, new.shape)].set(new)
 
 
 def _rows(indices: Any) -> tuple[Any, ...]:
     places = as_operand(indices).astype(I32)
+    if not places.ndim:
+        raise ShapeError("scatter", got="one index", need="indices [updates, axes]", origin=caller_origin())
     return tuple(places[..., axis] for axis in range(places.shape[-1]))
 
 
+@checked
 def scatter(indices: Any, values: Any, shape: Sequence[Size]) -> Any:
     """Zeros of the shape, to which values[i] are added at indices[i]."""
     new = as_operand(values)
@@ -72,30 +93,40 @@ def scatter_update(inputs: Any, indices: Any, updates: Any) -> Any:
     return as_operand(inputs).at[_rows(indices)].set(updates)
 
 
+@checked
 def segment_sum(data: Any, segment_ids: Any, num_segments: Count | None = None, sorted: bool = False) -> Any:
     """y[s] = Σ data[i] over the i whose segment is s"""
     x = as_operand(data)
     places = as_operand(segment_ids).astype(I32)
-    count = int(plain(segment_ids).max()) + 1 if num_segments is None else int(num_segments)
+    if num_segments is None:
+        num_segments = int(_whole("segment_sum", "segment_ids", segment_ids, 1).max(initial=-1)) + 1
+    count = max(int(num_segments), 0)
     return n.zeros((count, *x.shape[1:]), dtype=x.dtype).at[places].add(x)
 
 
 def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """body(i, value) for i = lower … upper - 1"""
     value = init_val
-    for turn in range(int(lower), int(upper)):
+    first, end = (int(_whole("fori_loop", "bounds", bound, 0)) for bound in (lower, upper))
+    if end - first > MOST_TURNS:
+        got, need = f"{end - first} turns", f"at most {MOST_TURNS}: each runs in Python"
+        raise ArgumentError("fori_loop", got=got, need=need, origin=caller_origin())
+    for turn in range(first, end):
         value = body_fun(turn, value)
     return as_operand(value)
 
 
 def _window(x: Any, sizes: Sequence[int], strides: Any, padding: str, dilations: Any = 1) -> Any:
     rank = x.ndim - 2
+    if rank < 1 or rank != len(sizes):
+        raise ShapeError("window", got=f"inputs {x.shape}", need="[batch, …, channels]", origin=caller_origin())
     steps = per_axis("window", "strides", strides, rank)
     return window_over(
         x.shape[1:-1], sizes, steps, padding.lower(), per_axis("window", "dilation_rate", dilations, rank)
     )
 
 
+@checked
 def conv(
     inputs: Any, kernel: Any, strides: Sizes = 1, padding: str = "valid", data_format: str | None = None,
     dilation_rate: Sizes = 1,
@@ -103,20 +134,24 @@ def conv(
     """Σ inputs[batch, i · stride + k, c] · kernel[k, c, f]"""
     x, weights = as_operand(inputs), as_operand(kernel)
     window = _window(x, weights.shape[:-2], strides, padding, dilation_rate)
+    if not weights.shape[-2]:
+        raise ShapeError("conv", got=f"kernel {weights.shape}", need="one channel or more", origin=caller_origin())
     return convolution(x, weights, None, window=window, groups=x.shape[-1] // weights.shape[-2])
 
 
 def _pool(way: Callable[..., Any], inputs: Any, pool_size: Sizes, strides: Sizes | None, padding: str) -> Any:
     x = as_operand(inputs)
-    extents = per_axis("pool", "pool_size", pool_size, x.ndim - 2)
+    extents = per_axis("pool", "pool_size", pool_size, max(x.ndim - 2, 1))
     return way(x, extents, _window(x, extents, extents if strides is None else strides, padding))
 
 
+@checked
 def max_pool(inputs: Any, pool_size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> Any:
     """The largest element of each window."""
     return _pool(largest, inputs, pool_size, strides, padding)
 
 
+@checked
 def average_pool(inputs: Any, pool_size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> Any:
     """The mean of each window."""
     return _pool(averaged, inputs, pool_size, strides, padding)
@@ -126,11 +161,15 @@ class ImageFunctions:
     """`keras.ops.image`"""
 
     @staticmethod
-    def resize(images: Any, size: Sequence[Count], interpolation: Any = "bilinear", **unused: Any) -> Any:
+    @checked
+    def resize(images: Any, size: Sequence[Count], interpolation: Interpolation = "bilinear", **unused: Any) -> Any:
         """Images of another height and width."""
+        if len(size) != 2:
+            raise ArgumentError("resize", got=f"{len(size)} sizes", need="(height, width)", origin=caller_origin())
         return batched(as_operand(images), lambda x: resized(x, size, interpolation))
 
     @staticmethod
+    @checked
     def extract_patches(images: Any, size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> Any:
         """Patches of `size` one behind the other: [batch, rows, columns, height · width · channels]."""
         sides = per_axis("extract_patches", "size", size, 2)

@@ -77,6 +77,7 @@ def _where(real: Any, new: Any, old: Any) -> Any:
     return n.where(n.reshape(real, (real.shape[0], *(1,) * (new.ndim - 1))), new, old)
 
 
+@checked
 class _Cell(Layer):
     gates: ClassVar[int]
     states: ClassVar[int] = 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnc import numerics as n
 from nnc.arguments import Count, Finite, checked
+from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.transforms.randomness import uniform
 from nnc.errors import ArgumentError, ShapeError
@@ -162,6 +163,13 @@ def _range(subject: str, name: str, factor: Any) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+def _pair(subject: str, name: str, ends: Sequence[float]) -> tuple[float, float]:
+    """(least, most)"""
+    if len(ends) != 2:
+        raise ArgumentError(subject, got=f"{name} of {len(ends)} numbers", need="two", origin=caller_origin())
+    return float(ends[0]), float(ends[1])
+
+
 def drawn(shape: tuple[int, ...], ends: tuple[float, float]) -> Any:
     """Numbers between the ends, which may be one."""
     return ends[0] + uniform(shape) * (ends[1] - ends[0])
@@ -192,9 +200,10 @@ class RandomContrast(_Random):
 
     def __init__(self, factor: Factor, value_range: Sequence[Finite] = (0, 255), **options: Any) -> None:
         super().__init__(**options)
-        less, more = map(float, factor) if isinstance(factor, Sequence) else (factor, factor)
+        ends = factor if isinstance(factor, Sequence) else (factor, factor)
+        less, more = _pair("RandomContrast", "factor", ends)
         self.ends = _range("RandomContrast", "factor", (-less, more))
-        self.value_range = tuple(value_range)
+        self.value_range = _pair("RandomContrast", "value_range", value_range)
 
     def changed(self, x: Any) -> Any:
         factor = 1.0 + drawn((x.shape[0], 1, 1, 1), self.ends)
@@ -209,7 +218,7 @@ class RandomBrightness(_Random):
     def __init__(self, factor: Factor, value_range: Sequence[Finite] = (0, 255), **options: Any) -> None:
         super().__init__(**options)
         self.ends = _range("RandomBrightness", "factor", factor)
-        self.value_range = tuple(value_range)
+        self.value_range = _pair("RandomBrightness", "value_range", value_range)
 
     def changed(self, x: Any) -> Any:
         least, most = self.value_range
@@ -275,6 +284,7 @@ def sampled(x: Any, rows: Any, columns: Any, fill_mode: str, fill_value: float, 
     return upper * (1 - down) + lower * down
 
 
+@checked
 class _Moved(_Random):
     """Images whose pixels come from elsewhere."""
 

@@ -1,35 +1,39 @@
-"""Layers that prepare words and numbers under Keras' names, by what `adapt` has seen of them.
+"""Layers that prepare words under Keras' names, by what `adapt` has seen of them.
 
 Words are NumPy's, so layers of words stand before a model and not in it: `ids = vectorize(texts)`.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc import numerics as n
-from nnc.arguments import Count, Finite, Size, checked, shown
+from nnc.arguments import Count, Size, checked, shown
+from nnc.array_api.data_types import numpy_work
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.dtype import F32, I64
 from nnc.dynamic import eager
-from nnc.errors import ArgumentError, DataError, UsageError
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.errors import ArgumentError, ArityError, DataError, UsageError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.engine.keras_tensor import KerasTensor
-from nnc.keras.layers.core import as_float
-from nnc.keras.metric_states import plain, real
-from nnc.keras.named import Made
+from nnc.keras.layers.number_layers import single_of
+from nnc.keras.metric_states import real
+from nnc.keras.named import Made, named
 
 __all__ = [
-    "CategoryEncoding", "Discretization", "IntegerLookup", "Normalization", "StringLookup", "TextVectorization",
+    "IntegerLookup", "StringLookup", "TextVectorization",
 ]  # fmt: skip
 
+# What may stand in a vocabulary.
+WORDS = (str, bytes, Real, type(None), np.generic)
 Output: TypeAlias = Literal["int", "one_hot", "multi_hot", "count", "tf_idf"]
 
 
@@ -38,7 +42,7 @@ def encoded(places: NDArray[Any], size: int, output: str, scale: NDArray[Any] | 
     if output == "one_hot":
         places = places[..., None] if not places.ndim or places.shape[-1] != 1 else places
     flat = np.atleast_1d(places)
-    rows = flat.reshape(-1, flat.shape[-1])
+    rows = flat.reshape(math.prod(flat.shape[:-1]), flat.shape[-1])
     counts = np.zeros((len(rows), size), np.float32)
     for row, own in zip(counts, rows, strict=True):
         np.add.at(row, own[own >= 0], 1.0)
@@ -63,6 +67,8 @@ class _OfWords(Layer):
 
     def __call__(self, *values: Any, name: str = "", **options: Any) -> Any:
         """The numbers for these words."""
+        if len(values) != 1:
+            raise ArityError(type(self).__name__, got=f"{len(values)} inputs", need="one", origin=caller_origin())
         (inputs,) = values
         if isinstance(inputs, KerasTensor):
             kind = type(self).__name__
@@ -84,16 +90,36 @@ class _OfWords(Layer):
 
 
 def _words(given: Any) -> NDArray[Any]:
-    if hasattr(given, "__array__") or isinstance(given, str | bytes | list | tuple | int | np.generic):
-        try:
-            array = np.asarray(given)
-        except ValueError:
-            raise ArgumentError("adapt", got="rows of different lengths", need="one size per axis") from None
-    elif isinstance(given, Iterable):
-        array = np.concatenate([np.atleast_1d(_words(part)) for part in given])
-    else:
+    whole = hasattr(given, "__array__") or isinstance(given, str | bytes | list | tuple | int | np.generic)
+    if not whole and not isinstance(given, Iterable):
         raise ArgumentError("adapt", got=shown(given), need="words", origin=caller_origin())
-    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    with numpy_work("adapt"):
+        array = np.asarray(given) if whole else np.concatenate([np.atleast_1d(_words(part)) for part in given])
+        array = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    if array.dtype.kind == "O" and not all(isinstance(word, WORDS) for word in array.flat):
+        raise ArgumentError("adapt", got=shown(given), need="words or numbers", origin=caller_origin())
+    return array
+
+
+def _vocabulary(kind: str, given: Any) -> list[Any]:
+    """The words of a list, an array, or a file with one in each line."""
+    if isinstance(given, str | Path):
+        try:
+            given = Path(given).read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError):
+            got, fix = shown(str(given)), "vocabulary=[…]"
+            raise ArgumentError(kind, got=got, need="a file of words", fix=fix, origin=caller_origin()) from None
+    words = given.tolist() if isinstance(given, np.ndarray) else given
+    words = list(words) if isinstance(words, Iterable) and not isinstance(words, ArrayOperand | bytes) else [words, []]
+    if not all(isinstance(word, WORDS) for word in words):
+        raise ArgumentError(kind, got=shown(given), need="a list of words", origin=caller_origin())
+    return [word.item() if isinstance(word, np.generic) else word for word in words]
+
+
+def check_most(kind: str, most: int | None, count: int) -> None:
+    """ArgumentError where there are more places than may be."""
+    if most is not None and count > most:
+        raise ArgumentError(kind, got=f"max_tokens={most}", need=f"at least {count}", origin=caller_origin())
 
 
 class _Lookup(_OfWords):
@@ -105,8 +131,8 @@ class _Lookup(_OfWords):
         self,
         max_tokens: Count | None = None,
         num_oov_indices: Size = 1,
-        mask_token: Any = None,
-        oov_token: Any = None,
+        mask_token: str | float | None = None,
+        oov_token: str | float | None = None,
         vocabulary: Any = None,
         output_mode: Output = "int",
         invert: bool = False,
@@ -122,6 +148,7 @@ class _Lookup(_OfWords):
         self.num_oov_indices, self.mask_token, self.pad_to_max_tokens = num_oov_indices, mask_token, pad_to_max_tokens
         self.oov_token = self.unknown if oov_token is None else oov_token
         self.tokens: list[Any] = []
+        check_most(kind, max_tokens, len(self.head()) + 1)
         if vocabulary is not None:
             self.set_vocabulary(vocabulary)
 
@@ -132,18 +159,12 @@ class _Lookup(_OfWords):
 
     def set_vocabulary(self, vocabulary: Any) -> None:
         """Know these words, with or without what stands before them."""
-        if isinstance(vocabulary, str):
-            if not Path(vocabulary).is_file():
-                fix = "vocabulary=[…]"
-                raise ArgumentError(type(self).__name__, got=vocabulary, need="a file of words", fix=fix)
-            vocabulary = Path(vocabulary).read_text(encoding="utf-8").splitlines()
-        if not isinstance(vocabulary, Iterable) or any(isinstance(word, list | dict) for word in vocabulary):
-            raise ArgumentError(type(self).__name__, got=shown(vocabulary), need="a list of words")
-        tokens = [word.item() if isinstance(word, np.generic) else word for word in vocabulary]
+        tokens = _vocabulary(type(self).__name__, vocabulary)
         head = self.head()
         self.tokens = tokens[len(head) :] if head and tokens[: len(head)] == head else tokens
         if len(set(self.tokens)) != len(self.tokens):
             raise DataError(type(self).__name__, got="a word twice", need="each once", origin=caller_origin())
+        check_most(type(self).__name__, self.max_tokens, len(head) + len(self.tokens))
         self.remember(vocabulary=self.tokens)
 
     def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
@@ -163,15 +184,23 @@ class _Lookup(_OfWords):
         """The places of these words, or with `invert` the words at these places, an array of NumPy's."""
         if not self.invert:
             return super().answered(inputs)
-        names, places = np.asarray(self.get_vocabulary()), plain(inputs).astype(np.int64)
+        if not self.tokens:
+            raise self.untold()
+        names = np.asarray(self.get_vocabulary())
+        with numpy_work(type(self).__name__):
+            places = real(inputs).astype(np.int64)
         within = np.clip(places, 0, len(names) - 1)
         return np.where(places == within, names[within], self.oov_token)
+
+    def untold(self) -> UsageError:
+        """The error where no words are known."""
+        kind, fix = type(self).__name__, "layer.adapt(words), or vocabulary=[…]"
+        return UsageError(kind, got="no vocabulary", need="one", fix=fix, origin=caller_origin())
 
     def places(self, words: NDArray[Any]) -> NDArray[np.int64]:
         """The place of each word."""
         if not self.tokens:
-            kind, fix = type(self).__name__, "layer.adapt(words), or vocabulary=[…]"
-            raise UsageError(kind, got="no vocabulary", need="one", fix=fix, origin=caller_origin())
+            raise self.untold()
         first = len(self.head())
         known = {word: first + place for place, word in enumerate(self.tokens)}
         if self.mask_token is not None:
@@ -221,6 +250,16 @@ STANDARDS: dict[str, Callable[[str], str]] = {
 SPLITS: dict[str, Callable[[str], list[str]]] = {"whitespace": str.split, "character": list}
 
 
+def _function(option: str, value: Any, table: dict[str, Callable[[str], Any]]) -> Callable[[str], Any] | None:
+    """The function of that name, or a given one."""
+    if value is None or callable(value):
+        return value  # type: ignore[no-any-return]  # a function
+    if isinstance(value, str):
+        return named(option, value, table)
+    need = f"{' or '.join(map(repr, table))}, a function, or None"
+    raise ArgumentError("TextVectorization", got=f"{option}={shown(value)}", need=need, origin=caller_origin())
+
+
 @checked
 class TextVectorization(_OfWords):
     """Texts as the places of their words: 0 fills up, 1 is a word that is not known, words are numbered from 2.
@@ -247,29 +286,31 @@ class TextVectorization(_OfWords):
     ) -> None:
         super().__init__(**options)
         self.max_tokens, self.output_mode, self.length = max_tokens, output_mode, output_sequence_length
-        self.standardize = standardize if callable(standardize) or standardize is None else STANDARDS[standardize]
-        self.split = split if callable(split) or split is None else SPLITS[split]
+        self.standardize = _function("standardize", standardize, STANDARDS)
+        self.split = _function("split", split, SPLITS)
         self.sizes = range(1, ngrams + 1) if isinstance(ngrams, int) else (1,) if ngrams is None else tuple(ngrams)
         self.pad_to_max_tokens = pad_to_max_tokens
-        self.weights_of_words = None if idf_weights is None else np.asarray(idf_weights, np.float32)
+        self.weights_of_words = None if idf_weights is None else single_of("TextVectorization", idf_weights)
         # Texts that fill up are no words of theirs in counts.
-        self.table = StringLookup(mask_token="" if output_mode == "int" else None)
+        self.table = StringLookup(max_tokens, mask_token="" if output_mode == "int" else None)
         if vocabulary is not None:
             self.set_vocabulary(vocabulary)
 
     def words_of(self, text: str) -> list[str]:
         """The words of one text, and those that stand side by side."""
+        if not isinstance(text, str):
+            raise DataError("TextVectorization", got=shown(text), need="texts", origin=caller_origin())
         text = text if self.standardize is None else str(self.standardize(text))
         words = [text] if self.split is None else [str(word) for word in self.split(text)]
-        return [
-            " ".join(words[at : at + size]) for size in self.sizes for at in range(len(words) - size + 1)
-        ]  # fmt: skip
+        sizes = self.sizes[: len(words)] if isinstance(self.sizes, range) else self.sizes
+        return [" ".join(words[at : at + size]) for size in sizes for at in range(len(words) - size + 1)]
 
     def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
         """Know these words."""
         self.table.set_vocabulary(vocabulary)
         options = {} if idf_weights is None else {"idf_weights": idf_weights}
-        self.weights_of_words = self.weights_of_words if idf_weights is None else np.asarray(idf_weights, np.float32)
+        if idf_weights is not None:
+            self.weights_of_words = single_of("TextVectorization", idf_weights)
         self.remember(vocabulary=self.table.tokens, **options)
 
     def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
@@ -308,130 +349,11 @@ class TextVectorization(_OfWords):
             own[: len(row)] = row
         scale = None
         if self.output_mode == "tf_idf":
-            assert self.weights_of_words is not None
+            if self.weights_of_words is None or self.weights_of_words.shape != (len(self.table.tokens),):
+                got, fix = "no weights of these words", "layer.adapt(texts), or idf_weights=[…]"
+                raise UsageError("TextVectorization", got=got, need="one each", fix=fix, origin=caller_origin())
             scale = np.zeros(size, np.float32)
             scale[1 : 1 + len(self.weights_of_words)] = self.weights_of_words
             scale[0] = self.weights_of_words.mean()
         counts = encoded(places, size, self.output_mode, scale)
         return counts[0] if alone else counts
-
-
-@checked
-class Normalization(Layer):
-    """(x - mean) / √variance along `axis`, both of which `adapt` finds; with `invert` the way back.
-
-    >>> from nnc import keras
-    >>> layer = keras.layers.Normalization()
-    >>> layer.adapt([[0.0], [2.0]])
-    >>> layer([[4.0]]).tolist()
-    [[3.0]]
-    """
-
-    def __init__(
-        self, axis: int | Sequence[int] | None = -1, mean: Any = None, variance: Any = None, invert: bool = False,
-        **options: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(**options)
-        if (mean is None) != (variance is None):
-            raise ArgumentError("Normalization", got="mean or variance alone", need="both, or neither")
-        self.axis, self.invert = axis, invert
-        self.said = None if mean is None else (np.asarray(mean, np.float32), np.asarray(variance, np.float32))
-
-    def make_weights(self, input_shape: Any) -> None:
-        kept = self.kept(len(input_shape))
-        shape = tuple(int(size) if axis in kept else 1 for axis, size in enumerate(input_shape))
-        if self.said is None:
-            self.mean = self.add_weight(shape, "zeros", trainable=False, name="mean")
-            self.variance = self.add_weight(shape, "ones", trainable=False, name="variance")
-            return
-        for name, value in zip(("mean", "variance"), self.said, strict=True):
-            # Constants, and no weights.
-            whole = np.broadcast_to(value, shape) if value.size == 1 else value.reshape(shape)
-            object.__setattr__(self, name, np.array(whole))
-
-    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
-        """Find mean and variance of the data."""
-        whole = data if hasattr(data, "__array__") or isinstance(data, list) else np.concatenate([*map(plain, data)])
-        values = np.asarray(plain(whole), np.float64)
-        if values.ndim == 1:
-            values = values[:, None]
-        self.ensure_built((values,))
-        axes = tuple(axis for axis in range(values.ndim) if axis not in self.kept(values.ndim))
-        for weight, value in (
-            (self.mean, values.mean(axes, keepdims=True)),
-            (self.variance, values.var(axes, keepdims=True)),
-        ):
-            weight.become(eager.tensor(value.astype(np.float32)))
-
-    def kept(self, ndim: int) -> list[int]:
-        """The axes that have means of their own."""
-        return [] if self.axis is None else [int(axis) % ndim for axis in np.atleast_1d(np.asarray(self.axis))]
-
-    def call(self, inputs: Any) -> Any:
-        deviation = n.maximum(n.sqrt(n.asarray(self.variance)), 1e-7)
-        x = as_float(inputs)
-        return self.mean + x * deviation if self.invert else (x - self.mean) / deviation
-
-
-@checked
-class Discretization(Layer):
-    """How many boundaries are not above x; `adapt` finds those that share the data among `num_bins`."""
-
-    def __init__(
-        self,
-        bin_boundaries: Sequence[Finite] | None = None,
-        num_bins: Count | None = None,
-        epsilon: float = 0.01,
-        output_mode: Literal["int", "one_hot", "multi_hot", "count"] = "int",
-        **options: Any,
-    ) -> None:
-        super().__init__(**options)
-        if (bin_boundaries is None) == (num_bins is None):
-            raise ArgumentError("Discretization", got="both or neither", need="one of bin_boundaries and num_bins")
-        self.num_bins, self.output_mode = num_bins, output_mode
-        self.bin_boundaries = None if bin_boundaries is None else sorted(real(bin_boundaries).tolist())
-
-    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
-        """Find the boundaries."""
-        assert self.num_bins is not None or self.bin_boundaries is not None
-        if self.num_bins is not None:
-            shares = np.linspace(0, 1, self.num_bins + 1)[1:-1]
-            self.bin_boundaries = np.quantile(plain(data), shares).tolist()
-
-    def call(self, inputs: Any) -> Any:
-        if self.bin_boundaries is None:
-            raise UsageError("Discretization", got="no boundaries", need="some", fix="layer.adapt(data)")
-        edges = np.asarray(self.bin_boundaries, np.float32)
-        places = n.sum((n.expand_dims(as_float(inputs), -1) >= edges).astype(I64), axis=-1)
-        return places if self.output_mode == "int" else hot(places, len(edges) + 1, self.output_mode)
-
-
-def hot(places: Any, size: int, output: str, weights: Any = None) -> Any:
-    """places[…, k] as `encoded` has them, of operands."""
-    if output == "one_hot":
-        places = places[..., 0] if places.ndim and places.shape[-1] == 1 else places
-        return (n.expand_dims(places, -1) == np.arange(size)).astype(F32)
-    each = (n.expand_dims(places, -1) == np.arange(size)).astype(F32)
-    if output == "multi_hot":
-        return n.max(each, axis=-2)
-    return n.sum(each if weights is None else each * n.expand_dims(weights, -1), axis=-2)
-
-
-@checked
-class CategoryEncoding(Layer):
-    """Whole numbers as 1 at each ("one_hot"), or for each row whether ("multi_hot") or how often ("count") it is there.
-
-    >>> from nnc import keras
-    >>> keras.layers.CategoryEncoding(3, "one_hot")([0, 2]).tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-
-    def __init__(
-        self, num_tokens: Count, output_mode: Literal["one_hot", "multi_hot", "count"] = "multi_hot", **options: Any
-    ) -> None:
-        super().__init__(**options)
-        self.num_tokens, self.output_mode = num_tokens, output_mode
-
-    def call(self, inputs: Any, count_weights: Any = None) -> Any:
-        places = inputs.astype(I64)
-        return hot(places, self.num_tokens, self.output_mode, count_weights)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,51 +12,79 @@ from numpy.typing import NDArray
 
 from nnc.arguments import Count, Probability, Seed, Size, checked
 from nnc.core.precautions.origin import caller_origin
-from nnc.errors import ArgumentError, DataError
-from nnc.keras.metric_states import plain
+from nnc.core.precautions.reading import opened
+from nnc.core.precautions.replacement import reason_of
+from nnc.core.values.dtype import AnyDType, dtype_of
+from nnc.errors import ArgumentError, DataError, FormatError
+from nnc.keras.metric_states import plain, real
 from nnc.keras.utils.batched_data import Dataset
 from nnc.nn.data.arrow import extra_module
 from nnc.nn.data.images import read_image
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 CHANNELS = {"grayscale": 1, "rgb": 3, "rgba": 4}
+Filter = Literal["nearest", "bilinear", "bicubic", "lanczos", "hamming", "box"]
 Mode = Literal["grayscale", "rgb", "rgba"]
 
 
-def img_to_array(img: Any, data_format: str | None = None, dtype: str = "float32") -> NDArray[Any]:
+@checked
+def img_to_array(img: Any, data_format: str | None = None, dtype: AnyDType = "float32") -> NDArray[Any]:
     """The pixels [height, width, channels] of a picture of Pillow's, or of an array."""
-    pixels = np.asarray(img, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        pixels = real(img).astype(dtype_of(dtype).numpy)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
+@checked
 def array_to_img(x: Any, data_format: str | None = None, scale: bool = True, dtype: str | None = None) -> Any:
     """A picture of Pillow's; with `scale` from the least to the largest number."""
-    pixels = plain(x).astype(np.float64)
-    if pixels.ndim != 3 or pixels.shape[-1] not in (1, 3, 4):
+    pixels = real(x).astype(np.float64)
+    if pixels.ndim != 3 or pixels.shape[-1] not in (1, 3, 4) or not pixels.size:
         raise DataError("array_to_img", got=f"shape {pixels.shape}", need="[height, width, 1, 3 or 4 channels]")
-    if scale:
-        pixels = pixels - pixels.min()
-        pixels = pixels * (255 / (pixels.max() or 1.0))
-    whole = pixels.astype(np.uint8)
+    with np.errstate(all="ignore"):
+        if scale:
+            pixels = pixels - pixels.min()
+            pixels = pixels * (255 / (pixels.max() or 1.0))
+        whole = pixels.astype(np.uint8)
     return extra_module("PIL.Image").fromarray(whole[..., 0] if whole.shape[-1] == 1 else whole)
 
 
 @checked
 def load_img(
     path: Path | str, color_mode: Mode = "rgb", target_size: Sequence[Count] | None = None,
-    interpolation: str = "nearest", keep_aspect_ratio: bool = False,
+    interpolation: Filter = "nearest", keep_aspect_ratio: bool = False,
 ) -> Any:  # fmt: skip
-    """A picture of Pillow's from a file, of `target_size` (height, width)."""
+    """A picture of Pillow's from a file, of `target_size` (height, width); FormatError where there is none."""
     pillow = extra_module("PIL.Image")
-    img = pillow.open(path).convert({"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}[color_mode])
-    if target_size is None:
-        return img
-    return img.resize((int(target_size[1]), int(target_size[0])), pillow.Resampling[interpolation.upper()])
+    size = None if target_size is None else _sides("load_img", target_size)
+    with opened(path, "an image"), _read(path), pillow.open(path) as file:
+        img = file.convert({"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}[color_mode])
+        return img if size is None else img.resize(size[::-1], pillow.Resampling[interpolation.upper()])
 
 
+def _sides(subject: str, size: Sequence[int]) -> tuple[int, int]:
+    """(height, width)"""
+    if len(size) != 2:
+        raise ArgumentError(subject, got=f"{len(size)} sizes", need="(height, width)", origin=caller_origin())
+    return int(size[0]), int(size[1])
+
+
+@contextmanager
+def _read(path: Path | str) -> Iterator[None]:
+    """FormatError for what Pillow does not read or write."""
+    try:
+        yield
+    except (OSError, SyntaxError, ValueError, OverflowError, MemoryError) as error:
+        got = reason_of(error) if isinstance(error, OSError) and error.strerror else str(error)
+        raise FormatError(str(path), got=got, need="an image that Pillow reads") from None
+
+
+@checked
 def save_img(path: Path | str, x: Any, scale: bool = True, **unused: Any) -> None:
     """Write an array as a picture."""
-    array_to_img(x, scale=scale).save(path)
+    img = array_to_img(x, scale=scale)
+    with _read(path):
+        img.save(path)
 
 
 @checked
@@ -95,6 +124,9 @@ def image_dataset_from_directory(
         need = "validation_split and subset both, or neither"
         raise ArgumentError("image_dataset_from_directory", got="one", need=need, origin=caller_origin())
     if isinstance(labels, list | tuple):
+        if len(labels) != len(rows):
+            got, need = f"{len(labels)} labels", f"one for each of {len(rows)} images"
+            raise DataError("image_dataset_from_directory", got=got, need=need, origin=caller_origin())
         rows = [(path, own) for (path, _), own in zip(rows, labels, strict=True)]
     if shuffle:
         order = np.random.default_rng(0 if seed is None else seed).permutation(len(rows))
@@ -118,7 +150,7 @@ def _images(
     rows: list[Any], names: list[str], label_mode: str | None, color_mode: Mode, batch_size: int | None,
     image_size: Sequence[int], shuffle: bool,
 ) -> Dataset:  # fmt: skip
-    size = int(image_size[0]), int(image_size[1])
+    size = _sides("image_dataset_from_directory", image_size)
 
     def row(path: Path, place: int) -> Any:
         pixels = plain(read_image(path, size, channels=CHANNELS[color_mode])).astype(np.float32)
@@ -154,19 +186,18 @@ def timeseries_dataset_from_array(
     >>> [(x.tolist(), y.tolist()) for x, y in batches]
     [([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]], [0, 10, 20, 30])]
     """
-    series, wanted = plain(data), None if targets is None else plain(targets)
+    series, wanted = np.atleast_1d(plain(data)), None if targets is None else np.atleast_1d(plain(targets))
     first = start_index or 0
-    last = len(series) if end_index is None else end_index
+    last = len(series) if end_index is None else min(end_index, len(series))
     reach = (sequence_length - 1) * sampling_rate
     count = last - first - reach
     if wanted is not None:
         count = min(count, len(wanted))
-    starts = np.arange(first, first + max(count, 0), sequence_stride)
-    windows = starts[:, None] + np.arange(0, reach + 1, sampling_rate)
-    rows = series[windows] if len(starts) else series[:0]
-    if not len(rows):
+    if count < 1:
         got = f"{len(series)} rows, sequence_length={sequence_length}"
         raise DataError("timeseries_dataset_from_array", got=got, need="one window at least", origin=caller_origin())
+    starts = np.arange(first, first + count, min(sequence_stride, count))
+    rows = series[starts[:, None] + np.arange(0, reach + 1, sampling_rate)]
     made = Dataset.from_tensor_slices(rows if wanted is None else (rows, wanted[starts - first]))
     made = made.shuffle(len(rows), seed) if shuffle else made
     return made if batch_size is None else made.batch(batch_size)

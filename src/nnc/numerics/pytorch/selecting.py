@@ -173,6 +173,8 @@ def diag_embed(x: AnyArray, offset: int = 0) -> Array:
     [[[1, 0], [0, 2]]]
     """
     array = as_array(x)
+    if not array.ndim:
+        raise ShapeError("diag_embed", got=str(array.spec), need="one axis or more")
     size = array.shape[-1]
     rows = array.expand_dims(-1) * eye(size, size + abs(offset), k=max(offset, 0), dtype=array.dtype)
     zeros = [ops.fill_like(rows[..., :1, :], 0)] * abs(offset)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnc import ops
-from nnc.array_api.data_types import lifted
+from nnc.array_api.data_types import lifted, numpy_work
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces
@@ -112,7 +112,8 @@ def histc(x: AnyArray, bins: int = 100, min: float = 0, max: float = 0) -> Array
     low, high = (min, max) if min or max else (values.min(initial=np.inf), values.max(initial=-np.inf))
     low, high = (low - 1, high + 1) if low == high else (low, high)
     kept = values[(values >= low) & (values <= high)]
-    counts = np.histogram(kept, bins, (low, high))[0] if kept.size else np.zeros(bins)
+    with numpy_work("histc"):
+        counts = np.histogram(kept, bins, (low, high))[0] if kept.size else np.zeros(bins)
     return lifted(array, counts.astype(array.dtype.numpy))
 
 

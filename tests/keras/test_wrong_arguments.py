@@ -1,0 +1,33 @@
+"""Layers and functions of arrays say at once which argument is wrong, in nnc's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnc import keras
+from nnc.errors import NncError
+
+layers, X = keras.layers, np.ones((2, 3), np.float32)
+functions: Any = keras.ops
+WRONG: dict[str, Callable[[], object]] = {
+    "standardize": lambda: layers.TextVectorization(standardize=-1),
+    "split": lambda: layers.TextVectorization(split="whitespaces"),
+    "list of words": lambda: layers.StringLookup(vocabulary=np.ones((2, 2))),
+    "at least 3": lambda: layers.StringLookup(max_tokens=2, vocabulary=["a", "b"]),
+    "numbers": lambda: layers.Normalization(mean=1.0, variance="x"),
+    "value_range": lambda: layers.RandomContrast(0.1, value_range=(0, 1, 2)),
+    "fill_mode": lambda: layers.RandomRotation(0.1, "reflects"),
+    "one for each of 1 axes": lambda: functions.slice(X, [0, 0], [1]),
+    "turns": lambda: functions.fori_loop(0, 1 << 40, lambda turn, x: x, X),
+    "one window": lambda: keras.utils.timeseries_dataset_from_array(np.ones(4), None, 1 << 62),
+}
+
+
+def test_wrong_arguments_are_named() -> None:
+    for words, call in WRONG.items():
+        with pytest.raises(NncError, match=words):
+            call()
