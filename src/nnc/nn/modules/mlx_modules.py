@@ -10,13 +10,14 @@ import math
 from typing import Any, ClassVar
 
 from nnc.arguments import Count, Positive, Probability, checked_as
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.batch_norm import BatchNorm
 from nnc.nn.layers.layer import Scope, T
 from nnc.nn.modules.linear import Linear
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.modules.starting_values import empty_parameter, only_input
-from nnc.numerics import softmax
+from nnc.ops import scaled_dot_product_attention
 
 __all__ = ["SizedBatchNorm", "SizedMultiHeadAttention"]
 
@@ -97,8 +98,15 @@ class SizedMultiHeadAttention(Module):
         keys = queries if keys is None else keys
         values = keys if values is None else values
         q, k, v = self.query_proj(queries), self.key_proj(keys), self.value_proj(values)
-        q, k, v = (x.unflatten(-1, (self.num_heads, -1)).swapaxes(-2, -3) for x in (q, k, v))
-        scores = (q @ k.swapaxes(-1, -2)) * (1.0 / math.sqrt(q.shape[-1]))
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf) if mask.dtype.kind == "bool" else scores + mask
-        return self.out_proj((softmax(scores, -1) @ v).swapaxes(-2, -3).flatten(-2))
+        q, k, v = (x.unflatten(-1, (self.num_heads, -1)) for x in (q, k, v))
+        return self.out_proj(scaled_dot_product_attention(q, k, v, _added(mask, q)).flatten(-2))
+
+
+def _added(mask: Any, like: ArrayOperand) -> ArrayOperand | None:  # noqa: ANN401  # an array or None
+    """A mask, be it of what is seen, as one that is added to scores[batch, heads, rows, columns]."""
+    if mask is None:
+        return None
+    seen = mask.dtype.kind == "bool"
+    numbers: ArrayOperand = mask.astype(like.dtype)
+    added = numbers.masked_fill(~mask, -math.inf) if seen else numbers
+    return added.reshape((1,) * (4 - mask.ndim) + mask.shape)
