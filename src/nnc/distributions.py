@@ -80,13 +80,8 @@ class Distribution(PassedOn):
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
 
-@explained
-class Normal(Distribution):
-    """log p(x) = -(x - loc)² / 2 scale² - ln scale - ½ ln 2π
-
-    >>> nnc.distributions.Normal(0.0, 1.0).log_prob(0.0).item()
-    -0.9189385175704956
-    """
+class _Shifted(Distribution):
+    """What is drawn around `loc`, as far as `scale` says."""
 
     def __init__(self, loc: AnyArray, scale: AnyArray) -> None:
         self.loc, self.scale = _floats(loc, scale)
@@ -96,6 +91,15 @@ class Normal(Distribution):
     def mean(self) -> Array:  # type: ignore[override]  # of the parameters
         """loc"""
         return self.loc
+
+
+@explained
+class Normal(_Shifted):
+    """log p(x) = -(x - loc)² / 2 scale² - ln scale - ½ ln 2π
+
+    >>> nnc.distributions.Normal(0.0, 1.0).log_prob(0.0).item()
+    -0.9189385175704956
+    """
 
     @property
     def variance(self) -> Array:  # type: ignore[override]  # of the parameters
@@ -119,21 +123,12 @@ class Normal(Distribution):
 
 
 @explained
-class Laplace(Distribution):
+class Laplace(_Shifted):
     """log p(x) = -|x - loc| / scale - ln 2 scale
 
     >>> nnc.distributions.Laplace(0.0, 1.0).log_prob(0.0).item()
     -0.6931471824645996
     """
-
-    def __init__(self, loc: AnyArray, scale: AnyArray) -> None:
-        self.loc, self.scale = _floats(loc, scale)
-        self.batch_shape = self.loc.shape
-
-    @property
-    def mean(self) -> Array:  # type: ignore[override]  # of the parameters
-        """loc"""
-        return self.loc
 
     @property
     def variance(self) -> Array:  # type: ignore[override]  # of the parameters
