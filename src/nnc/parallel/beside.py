@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
@@ -24,7 +23,7 @@ from nnc.graph import Op
 from nnc.ops.composed.custom import Arrays, custom_operator
 from nnc.ops.operand import T
 from nnc.ops.rules import Inplace, NotDifferentiable, Specs
-from nnc.parallel.collectives import REGISTRY, reduce_all
+from nnc.parallel.collectives import REGISTRY, copy_to_outputs, reduce_all
 from nnc.parallel.communicator import Communicator
 from nnc.parallel.mesh import RankGroup, joined
 
@@ -86,7 +85,7 @@ def _same(attrs: BesideAttrs, specs: Specs) -> Specs:
 
 
 def _begin_kernel(attrs: BesideAttrs, inputs: Arrays, outputs: Sequence[NDArray[Any]]) -> None:
-    _copied(inputs, outputs)
+    copy_to_outputs(inputs, outputs)
     ranks = joined(attrs.group)
     if ranks.size > 1:
         beside(ranks).begin(attrs.number, lambda twin: reduce_all(twin, outputs))
@@ -96,13 +95,7 @@ def _end_kernel(attrs: BesideAttrs, inputs: Arrays, outputs: Sequence[NDArray[An
     ranks = joined(attrs.group)
     if ranks.size > 1:
         beside(ranks).end(attrs.number)
-    _copied(inputs, outputs)
-
-
-def _copied(inputs: Arrays, outputs: Sequence[NDArray[Any]]) -> None:
-    for x, y in zip(inputs, outputs, strict=True):
-        assert x is not None
-        np.copyto(y, x)
+    copy_to_outputs(inputs, outputs)
 
 
 def _in_place(attrs: BesideAttrs) -> Inplace:
