@@ -22,327 +22,275 @@ class FunctionMethods:
 
     __slots__ = ()
 
-    def _by_function(self, name: str, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401  # what the function takes
+    def _by_function(self, name: str, *arguments: Any, **options: Any) -> Self:  # noqa: ANN401  # what the function takes
         """The function of that name of the layer above, of x and these."""
-        return getattr(array_functions(), name)(self, *arguments, **options)
+        result: Self = getattr(array_functions(), name)(self, *arguments, **options)
+        return result
 
     @located
     def erf(self) -> Self:
         """nnc.erf(x)"""
-        result: Self = self._by_function("erf")
-        return result
+        return self._by_function("erf")
 
     @located
     def erfc(self) -> Self:
         """nnc.erfc(x)"""
-        result: Self = self._by_function("erfc")
-        return result
+        return self._by_function("erfc")
 
     @located
     def erfinv(self) -> Self:
         """nnc.erfinv(x)"""
-        result: Self = self._by_function("erfinv")
-        return result
+        return self._by_function("erfinv")
 
     @located
     def exp2(self) -> Self:
         """nnc.exp2(x)"""
-        result: Self = self._by_function("exp2")
-        return result
+        return self._by_function("exp2")
 
     @located
     def expm1(self) -> Self:
         """nnc.expm1(x)"""
-        result: Self = self._by_function("expm1")
-        return result
+        return self._by_function("expm1")
 
     @located
     def floor(self) -> Self:
         """nnc.floor(x)"""
-        result: Self = self._by_function("floor")
-        return result
+        return self._by_function("floor")
 
     @located
     def ceil(self) -> Self:
         """nnc.ceil(x)"""
-        result: Self = self._by_function("ceil")
-        return result
+        return self._by_function("ceil")
 
     @located
     def trunc(self) -> Self:
         """nnc.trunc(x)"""
-        result: Self = self._by_function("trunc")
-        return result
+        return self._by_function("trunc")
 
     @located
     def sign(self) -> Self:
         """nnc.sign(x)"""
-        result: Self = self._by_function("sign")
-        return result
+        return self._by_function("sign")
 
     @located
     def isnan(self) -> Self:
         """nnc.isnan(x)"""
-        result: Self = self._by_function("isnan")
-        return result
+        return self._by_function("isnan")
 
     @located
     def isinf(self) -> Self:
         """nnc.isinf(x)"""
-        result: Self = self._by_function("isinf")
-        return result
+        return self._by_function("isinf")
 
     @located
     def isfinite(self) -> Self:
         """nnc.isfinite(x)"""
-        result: Self = self._by_function("isfinite")
-        return result
+        return self._by_function("isfinite")
 
     @located
     def relu(self) -> Self:
         """nnc.relu(x)"""
-        result: Self = self._by_function("relu")
-        return result
+        return self._by_function("relu")
 
     @located
     def sinh(self) -> Self:
         """nnc.sinh(x)"""
-        result: Self = self._by_function("sinh")
-        return result
+        return self._by_function("sinh")
 
     @located
     def cosh(self) -> Self:
         """nnc.cosh(x)"""
-        result: Self = self._by_function("cosh")
-        return result
+        return self._by_function("cosh")
 
     @located
     def asin(self) -> Self:
         """nnc.asin(x)"""
-        result: Self = self._by_function("asin")
-        return result
+        return self._by_function("asin")
 
     @located
     def acos(self) -> Self:
         """nnc.acos(x)"""
-        result: Self = self._by_function("acos")
-        return result
+        return self._by_function("acos")
 
     @located
     def atan(self) -> Self:
         """nnc.atan(x)"""
-        result: Self = self._by_function("atan")
-        return result
+        return self._by_function("atan")
 
     @located
     def logit(self) -> Self:
         """nnc.logit(x)"""
-        result: Self = self._by_function("logit")
-        return result
+        return self._by_function("logit")
 
     @located
     def absolute(self) -> Self:
         """abs(x)"""
-        result: Self = self._by_function("abs")
-        return result
+        return self._by_function("abs")
 
     @located
     def neg(self) -> Self:
         """-x"""
-        result: Self = self._by_function("negative")
-        return result
+        return self._by_function("negative")
 
     @located
     def negative(self) -> Self:
         """-x"""
-        result: Self = self._by_function("negative")
-        return result
+        return self._by_function("negative")
 
     @located
     def logical_not(self) -> Self:
         """nnc.logical_not(x)"""
-        result: Self = self._by_function("logical_not")
-        return result
+        return self._by_function("logical_not")
 
     @located
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
         """nnc.nan_to_num(x, nan, posinf, neginf)"""
-        result: Self = self._by_function("nan_to_num", nan, posinf, neginf)
-        return result
+        return self._by_function("nan_to_num", nan, posinf, neginf)
 
     @located
     def fmod(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.fmod(x, other)"""
-        result: Self = self._by_function("fmod", other)
-        return result
+        return self._by_function("fmod", other)
 
     @located
     def remainder(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.remainder(x, other)"""
-        result: Self = self._by_function("remainder", other)
-        return result
+        return self._by_function("remainder", other)
 
     @located
     def maximum(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.maximum(x, other)"""
-        result: Self = self._by_function("maximum", other)
-        return result
+        return self._by_function("maximum", other)
 
     @located
     def minimum(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.minimum(x, other)"""
-        result: Self = self._by_function("minimum", other)
-        return result
+        return self._by_function("minimum", other)
 
     @located
     def logical_and(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.logical_and(x, other)"""
-        result: Self = self._by_function("logical_and", other)
-        return result
+        return self._by_function("logical_and", other)
 
     @located
     def logical_or(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.logical_or(x, other)"""
-        result: Self = self._by_function("logical_or", other)
-        return result
+        return self._by_function("logical_or", other)
 
     @located
     def logical_xor(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.logical_xor(x, other)"""
-        result: Self = self._by_function("logical_xor", other)
-        return result
+        return self._by_function("logical_xor", other)
 
     @located
     def multiply(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.multiply(x, other)"""
-        result: Self = self._by_function("multiply", other)
-        return result
+        return self._by_function("multiply", other)
 
     @located
     def subtract(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.subtract(x, other)"""
-        result: Self = self._by_function("subtract", other)
-        return result
+        return self._by_function("subtract", other)
 
     @located
     def divide(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.divide(x, other)"""
-        result: Self = self._by_function("divide", other)
-        return result
+        return self._by_function("divide", other)
 
     @located
     def true_divide(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.true_divide(x, other)"""
-        result: Self = self._by_function("true_divide", other)
-        return result
+        return self._by_function("true_divide", other)
 
     @located
     def floor_divide(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.floor_divide(x, other)"""
-        result: Self = self._by_function("floor_divide", other)
-        return result
+        return self._by_function("floor_divide", other)
 
     @located
     def atan2(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.atan2(x, other)"""
-        result: Self = self._by_function("atan2", other)
-        return result
+        return self._by_function("atan2", other)
 
     @located
     def outer(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.outer(x, other)"""
-        result: Self = self._by_function("outer", other)
-        return result
+        return self._by_function("outer", other)
 
     @located
     def inner(self, other: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.inner(x, other)"""
-        result: Self = self._by_function("inner", other)
-        return result
+        return self._by_function("inner", other)
 
     @located
     def lerp(self, end: Any, weight: Any) -> Self:  # noqa: ANN401  # as above
         """x + weight · (end - x)"""
-        result: Self = self._by_function("lerp", end, weight)
-        return result
+        return self._by_function("lerp", end, weight)
 
     @located
     def addcmul(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:  # noqa: ANN401  # as above
         """x + value · tensor1 · tensor2"""
-        result: Self = self._by_function("addcmul", tensor1, tensor2, value=value)
-        return result
+        return self._by_function("addcmul", tensor1, tensor2, value=value)
 
     @located
     def addcdiv(self, tensor1: Any, tensor2: Any, *, value: float = 1) -> Self:  # noqa: ANN401  # as above
         """x + value · tensor1 / tensor2"""
-        result: Self = self._by_function("addcdiv", tensor1, tensor2, value=value)
-        return result
+        return self._by_function("addcdiv", tensor1, tensor2, value=value)
 
     @located
     def addmm(self, mat1: Any, mat2: Any) -> Self:  # noqa: ANN401  # as above
         """x + mat1 @ mat2"""
-        result: Self = self._by_function("addmm", mat1, mat2)
-        return result
+        return self._by_function("addmm", mat1, mat2)
 
     @located
     def clamp_min(self, min: Any) -> Self:  # noqa: ANN401  # as above
         """x.clip(min)"""
-        result: Self = self._by_function("clip", min)
-        return result
+        return self._by_function("clip", min)
 
     @located
     def isclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:  # noqa: ANN401  # as above
         """nnc.isclose(x, other)"""
-        result: Self = self._by_function("isclose", other, rtol, atol, equal_nan)
-        return result
+        return self._by_function("isclose", other, rtol, atol, equal_nan)
 
     @located
     def allclose(self, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Self:  # noqa: ANN401  # as above
         """nnc.allclose(x, other)"""
-        result: Self = self._by_function("allclose", other, rtol, atol, equal_nan)
-        return result
+        return self._by_function("allclose", other, rtol, atol, equal_nan)
 
     @located
     def amax(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.amax(x, dim)"""
-        result: Self = self._by_function("amax", dim, keepdim)
-        return result
+        return self._by_function("amax", dim, keepdim)
 
     @located
     def amin(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.amin(x, dim)"""
-        result: Self = self._by_function("amin", dim, keepdim)
-        return result
+        return self._by_function("amin", dim, keepdim)
 
     @located
     def logsumexp(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.logsumexp(x, dim)"""
-        result: Self = self._by_function("logsumexp", dim, keepdim)
-        return result
+        return self._by_function("logsumexp", dim, keepdim)
 
     @located
     def nansum(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.nansum(x, dim)"""
-        result: Self = self._by_function("nansum", dim, keepdim)
-        return result
+        return self._by_function("nansum", dim, keepdim)
 
     @located
     def nanmean(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.nanmean(x, dim)"""
-        result: Self = self._by_function("nanmean", dim, keepdim)
-        return result
+        return self._by_function("nanmean", dim, keepdim)
 
     @located
     def count_nonzero(self, dim: Axes = None, keepdim: bool = False) -> Self:
         """nnc.count_nonzero(x, dim)"""
-        result: Self = self._by_function("count_nonzero", dim, keepdim)
-        return result
+        return self._by_function("count_nonzero", dim, keepdim)
 
     @located
     def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Self:  # noqa: ANN401  # as above
         """nnc.quantile(x, q, dim)"""
-        result: Self = self._by_function("quantile", q, dim, keepdims=keepdim)
-        return result
+        return self._by_function("quantile", q, dim, keepdims=keepdim)
 
     @located
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> Any:  # noqa: ANN401  # as above
@@ -362,20 +310,17 @@ class FunctionMethods:
     @located
     def logcumsumexp(self, dim: int) -> Self:
         """nnc.logcumsumexp(x, dim)"""
-        result: Self = self._by_function("logcumsumexp", dim)
-        return result
+        return self._by_function("logcumsumexp", dim)
 
     @located
     def bincount(self, weights: Any = None, minlength: int = 0) -> Self:  # noqa: ANN401  # as above
         """nnc.bincount(x)"""
-        result: Self = self._by_function("bincount", weights, minlength)
-        return result
+        return self._by_function("bincount", weights, minlength)
 
     @located
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Self:
         """nnc.histc(x, bins, min, max)"""
-        result: Self = self._by_function("histc", bins, min, max)
-        return result
+        return self._by_function("histc", bins, min, max)
 
     @located
     def unique(self, return_inverse: bool = False, return_counts: bool = False) -> Any:  # noqa: ANN401  # as above

@@ -42,8 +42,7 @@ class PlaceMethods(FunctionMethods):
     @located
     def narrow(self, dim: int, start: int, length: int) -> Self:
         """nnc.narrow(x, dim, start, length)"""
-        result: Self = self._by_function("narrow", dim, start, length)
-        return result
+        return self._by_function("narrow", dim, start, length)
 
     @located
     def select(self, dim: int, index: int) -> Self:
@@ -55,110 +54,92 @@ class PlaceMethods(FunctionMethods):
     @located
     def unflatten(self, dim: int, sizes: Iterable[int]) -> Self:
         """nnc.unflatten(x, dim, sizes)"""
-        result: Self = self._by_function("unflatten", dim, sizes)
-        return result
+        return self._by_function("unflatten", dim, sizes)
 
     @located
     def movedim(self, source: Places, destination: Places) -> Self:
         """nnc.moveaxis(x, source, destination)"""
-        result: Self = self._by_function("movedim", source, destination)
-        return result
+        return self._by_function("movedim", source, destination)
 
     @located
     def moveaxis(self, source: Places, destination: Places) -> Self:
         """nnc.moveaxis(x, source, destination)"""
-        result: Self = self._by_function("moveaxis", source, destination)
-        return result
+        return self._by_function("moveaxis", source, destination)
 
     @located
     def swapdims(self, dim0: int, dim1: int) -> Self:
         """x.swapaxes(dim0, dim1)"""
-        result: Self = self._by_function("swapaxes", dim0, dim1)
-        return result
+        return self._by_function("swapaxes", dim0, dim1)
 
     @located
     def tile(self, *dims: Sizes) -> Self:
         """nnc.tile(x, dims)"""
-        result: Self = self._by_function("tile", _given(dims))
-        return result
+        return self._by_function("tile", _given(dims))
 
     @located
     def broadcast_to(self, *size: Sizes) -> Self:
         """nnc.broadcast_to(x, size)"""
-        result: Self = self._by_function("broadcast_to", _given(size))
-        return result
+        return self._by_function("broadcast_to", _given(size))
 
     @located
     def flip(self, *dims: Sizes) -> Self:
         """nnc.flip(x, dims)"""
-        result: Self = self._by_function("flip", _given(dims))
-        return result
+        return self._by_function("flip", _given(dims))
 
     @located
     def fliplr(self) -> Self:
         """nnc.fliplr(x)"""
-        result: Self = self._by_function("fliplr")
-        return result
+        return self._by_function("fliplr")
 
     @located
     def flipud(self) -> Self:
         """nnc.flipud(x)"""
-        result: Self = self._by_function("flipud")
-        return result
+        return self._by_function("flipud")
 
     @located
     def roll(self, shifts: Places, dims: Places | None = None) -> Self:
         """nnc.roll(x, shifts, dims)"""
-        result: Self = self._by_function("roll", shifts, dims)
-        return result
+        return self._by_function("roll", shifts, dims)
 
     @located
     def rot90(self, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Self:
         """nnc.rot90(x, k, dims)"""
-        result: Self = self._by_function("rot90", k, dims)
-        return result
+        return self._by_function("rot90", k, dims)
 
     @located
     def diff(self, n: int = 1, dim: int = -1) -> Self:
         """nnc.diff(x, n, dim)"""
-        result: Self = self._by_function("diff", n, dim)
-        return result
+        return self._by_function("diff", n, dim)
 
     @located
     def tril(self, diagonal: int = 0) -> Self:
         """nnc.tril(x, diagonal)"""
-        result: Self = self._by_function("tril", diagonal)
-        return result
+        return self._by_function("tril", diagonal)
 
     @located
     def triu(self, diagonal: int = 0) -> Self:
         """nnc.triu(x, diagonal)"""
-        result: Self = self._by_function("triu", diagonal)
-        return result
+        return self._by_function("triu", diagonal)
 
     @located
     def diag(self, diagonal: int = 0) -> Self:
         """nnc.diag(x, diagonal)"""
-        result: Self = self._by_function("diag", diagonal)
-        return result
+        return self._by_function("diag", diagonal)
 
     @located
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
         """nnc.diagonal(x, offset, dim1, dim2)"""
-        result: Self = self._by_function("diagonal", offset, dim1, dim2)
-        return result
+        return self._by_function("diagonal", offset, dim1, dim2)
 
     @located
     def diag_embed(self, offset: int = 0) -> Self:
         """nnc.diag_embed(x, offset)"""
-        result: Self = self._by_function("diag_embed", offset)
-        return result
+        return self._by_function("diag_embed", offset)
 
     @located
     def unfold(self, dimension: int, size: int, step: int) -> Self:
         """windows along an axis, on a new last one: nnc.unfold(x, dimension, size, step)"""
-        result: Self = self._by_function("unfold", dimension, size, step)
-        return result
+        return self._by_function("unfold", dimension, size, step)
 
     @located
     def tensor_split(self, indices_or_sections: int | list[int], dim: int = 0) -> Any:  # noqa: ANN401  # as above
@@ -168,26 +149,22 @@ class PlaceMethods(FunctionMethods):
     @located
     def index_select(self, dim: int, index: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.index_select(x, dim, index)"""
-        result: Self = self._by_function("index_select", dim, index)
-        return result
+        return self._by_function("index_select", dim, index)
 
     @located
     def take_along_dim(self, indices: Any, dim: int | None = None) -> Self:  # noqa: ANN401  # as above
         """nnc.take_along_dim(x, indices, dim)"""
-        result: Self = self._by_function("take_along_dim", indices, dim)
-        return result
+        return self._by_function("take_along_dim", indices, dim)
 
     @located
     def masked_select(self, mask: Any) -> Self:  # noqa: ANN401  # as above
         """x[mask]"""
-        result: Self = self._by_function("masked_select", mask)
-        return result
+        return self._by_function("masked_select", mask)
 
     @located
     def masked_scatter(self, mask: Any, source: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.masked_scatter(x, mask, source)"""
-        result: Self = self._by_function("masked_scatter", mask, source)
-        return result
+        return self._by_function("masked_scatter", mask, source)
 
     @located
     def where(self, condition: Any, other: Any) -> Self:  # noqa: ANN401  # as above
@@ -202,35 +179,29 @@ class PlaceMethods(FunctionMethods):
     @located
     def scatter(self, dim: int, index: Any, src: Any, *, reduce: str | None = None) -> Self:  # noqa: ANN401  # as above
         """nnc.scatter(x, dim, index, src)"""
-        result: Self = self._by_function("scatter", dim, index, src, reduce=reduce)
-        return result
+        return self._by_function("scatter", dim, index, src, reduce=reduce)
 
     @located
     def scatter_add(self, dim: int, index: Any, src: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.scatter_add(x, dim, index, src)"""
-        result: Self = self._by_function("scatter_add", dim, index, src)
-        return result
+        return self._by_function("scatter_add", dim, index, src)
 
     @located
     def scatter_reduce(self, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Self:  # noqa: ANN401  # as above
         """nnc.scatter_reduce(x, dim, index, src, reduce)"""
-        result: Self = self._by_function("scatter_reduce", dim, index, src, reduce, include_self=include_self)
-        return result
+        return self._by_function("scatter_reduce", dim, index, src, reduce, include_self=include_self)
 
     @located
     def index_add(self, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Self:  # noqa: ANN401  # as above
         """nnc.index_add(x, dim, index, source)"""
-        result: Self = self._by_function("index_add", dim, index, source, alpha=alpha)
-        return result
+        return self._by_function("index_add", dim, index, source, alpha=alpha)
 
     @located
     def index_copy(self, dim: int, index: Any, source: Any) -> Self:  # noqa: ANN401  # as above
         """nnc.index_copy(x, dim, index, source)"""
-        result: Self = self._by_function("index_copy", dim, index, source)
-        return result
+        return self._by_function("index_copy", dim, index, source)
 
     @located
     def index_fill(self, dim: int, index: Any, value: float) -> Self:  # noqa: ANN401  # as above
         """nnc.index_fill(x, dim, index, value)"""
-        result: Self = self._by_function("index_fill", dim, index, value)
-        return result
+        return self._by_function("index_fill", dim, index, value)
