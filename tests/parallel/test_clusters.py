@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nnc.errors import RanksError, UsageError
+from nnc.errors import ArgumentError, RanksError, UsageError
 from nnc.parallel import launch_with_dask, launch_with_ray
 from nnc.parallel.clusters import launch_by, run_here
 
@@ -77,6 +77,8 @@ def test_a_worker_that_cannot_start_its_ranks_is_named(script: str) -> None:
 def test_what_cannot_be_launched_is_refused(script: str) -> None:
     with pytest.raises(UsageError, match="a cluster without workers"):
         launch_by(lambda machine, command: Future(), 0, 2, [script])
+    with pytest.raises(ArgumentError, match=r"client=None; need a client of a cluster"):
+        launch_with_dask(None, 2, [script])
     for launch in (lambda: launch_with_dask(None, 2, ["none.py"]), lambda: launch_with_ray(2, ["none.py"])):
         with pytest.raises(UsageError, match=r"no file none\.py"):
             launch()

@@ -20,8 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from nnc.arguments import Count, checked
-from nnc.errors import BackendError, RanksError, UsageError
+from nnc.arguments import Count, checked, shown
+from nnc.errors import ArgumentError, BackendError, RanksError, UsageError
 from nnc.parallel.launching import check_program, command_of
 
 PROXY, ALL_TOLD = b"HYDRA_LAUNCH:", b"HYDRA_LAUNCH_END"
@@ -52,9 +52,13 @@ def run_here(command: Sequence[str]) -> int:
 def launch_with_dask(client: object, ranks: Count, arguments: Sequence[str]) -> int:
     """Run a script on so many ranks, spread over the machines of a `dask.distributed.Client`; the exit code.
 
-    UsageError for a cluster without workers, RanksError where a worker cannot run its part.
+    ArgumentError for what is no client, UsageError for a cluster without workers, RanksError where a worker cannot run
+    its part.
     """
     check_program(arguments)
+    if not (hasattr(client, "scheduler_info") and hasattr(client, "submit")):
+        need, fix = "a client of a cluster", "dask.distributed.Client(address)"
+        raise ArgumentError("launch_with_dask", got=f"client={shown(client)}", need=need, fix=fix)
     # `Any`: a client of a library that need not be installed.
     dask: Any = client
     # One worker of each machine: addresses are tcp://host:port.
