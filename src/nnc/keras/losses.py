@@ -9,7 +9,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from nnc.arguments import Positive, Probability, checked
+from nnc.arguments import Positive, Probability
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -119,7 +119,6 @@ class CategoricalHinge(Loss, of=categorical_hinge):
     """max(largest of the others - that of the class + 1, 0)"""
 
 
-@checked
 class Huber(Loss, of=huber):
     """mean of d² / 2 where |d| ≤ delta, else delta · |d| - delta² / 2"""
 
@@ -127,7 +126,6 @@ class Huber(Loss, of=huber):
         super().__init__(delta=delta, **options)
 
 
-@checked
 class CosineSimilarity(Loss, of=cosine_similarity):
     """-Σ of the product of unit vectors along the axis"""
 
@@ -139,7 +137,6 @@ class CosineSimilarity(Loss, of=cosine_similarity):
         return -super().call(y_true, y_pred)
 
 
-@checked
 class BinaryCrossentropy(Loss, of=binary_crossentropy):
     """-t ln p - (1 - t) ln(1 - p), of probabilities, or of logits"""
 
@@ -147,7 +144,6 @@ class BinaryCrossentropy(Loss, of=binary_crossentropy):
         super().__init__(from_logits=from_logits, label_smoothing=label_smoothing, **options)
 
 
-@checked
 class BinaryFocalCrossentropy(Loss, of=binary_focal_crossentropy):
     """(1 - p of the right class)^gamma times the binary cross entropy"""
 
@@ -159,7 +155,6 @@ class BinaryFocalCrossentropy(Loss, of=binary_focal_crossentropy):
         super().__init__(from_logits=from_logits, **options)
 
 
-@checked
 class CategoricalCrossentropy(Loss, of=categorical_crossentropy):
     """-Σ t · ln p, of shares of classes"""
 
@@ -169,7 +164,6 @@ class CategoricalCrossentropy(Loss, of=categorical_crossentropy):
         super().__init__(from_logits=from_logits, label_smoothing=label_smoothing, axis=axis, **options)
 
 
-@checked
 class SparseCategoricalCrossentropy(Loss, of=sparse_categorical_crossentropy):
     """-ln p of the class, a number"""
 

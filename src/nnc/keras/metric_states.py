@@ -217,7 +217,6 @@ class MeanMetricWrapper(Mean):
         super().update_state(self.fn(y_true, y_pred, **self.fn_options), sample_weight)
 
 
-@checked
 class FBetaScore(Metric):
     """(1 + β²) · precision · recall / (β² · precision + recall) of each class, or a mean of them.
 
@@ -271,7 +270,6 @@ class FBetaScore(Metric):
         return scores if self.average is None else Figure(scores.mean())
 
 
-@checked
 class F1Score(FBetaScore):
     """`FBetaScore` with β = 1."""
 
@@ -316,7 +314,6 @@ class _Unions(Metric):
         return both / np.maximum(whole, 1e-300), whole > 0
 
 
-@checked
 class MeanIoU(_Unions):
     """The mean, over classes that were met, of intersection / union, of whole numbers y_true and y_pred."""
 
@@ -331,7 +328,6 @@ class MeanIoU(_Unions):
         return Figure(shares[met].mean() if met.any() else 0.0)
 
 
-@checked
 class OneHotMeanIoU(MeanIoU):
     """`MeanIoU` of rows: the class is the largest element of each."""
 
@@ -339,7 +335,6 @@ class OneHotMeanIoU(MeanIoU):
         return plain(y_true).argmax(-1).reshape(-1), plain(y_pred).argmax(-1).reshape(-1)
 
 
-@checked
 class IoU(_Unions):
     """The mean of intersection / union over the classes `target_class_ids`."""
 
@@ -356,7 +351,6 @@ class IoU(_Unions):
         return Figure(shares[chosen].mean() if chosen else 0.0)
 
 
-@checked
 class BinaryIoU(IoU):
     """`IoU` of two classes: 1 is what is at or above the threshold."""
 

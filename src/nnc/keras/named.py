@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from inspect import Signature, signature
 from typing import Any, TypeVar
 
-from nnc.arguments import check_made
+from nnc.arguments import check_made, checked
 from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError
@@ -50,10 +50,21 @@ class Constructor:
         return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
+def check_constructor(kind: type[Any]) -> None:
+    """Let the constructor of a public class of `nnc.keras` check its arguments, also where a subclass calls it."""
+    is_ours = kind.__module__.startswith("nnc.keras.") and not kind.__name__.startswith("_")
+    if is_ours and kind.__init__ is not object.__init__:
+        checked(kind)
+
+
 class Remembered(HoldsFunctions):
     """An object that remembers what it was made of, which is checked before it is made."""
 
     __signature__ = Constructor()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        check_constructor(cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         check_made(cls, args, options)

@@ -33,7 +33,7 @@ from nnc.keras.engine.keras_tensor import KerasTensor, Node, applied
 from nnc.keras.engine.layer_inputs import batch_shape, check_shapes, inputs_of
 from nnc.keras.engine.room import take_room
 from nnc.keras.masks import CARRIED, Carried, mask_of, masks_of, set_masks
-from nnc.keras.named import Constructor, Made, fresh_name, refused, snake_case
+from nnc.keras.named import Constructor, Made, check_constructor, fresh_name, refused, snake_case
 from nnc.nn.layers.layer import MultiLayer
 from nnc.nn.modules.module import Module, layer_parameter
 from nnc.nn.state.layer_state import LayerState
@@ -72,6 +72,7 @@ class Layer(Module):
             parameters = signature(call).parameters
             anything = any(entry.kind is Argument.VAR_KEYWORD for entry in parameters.values())
             cls._takes = frozenset(("training",)) if anything else frozenset(parameters)
+        check_constructor(cls)
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """A layer that remembers what it was made of, which is checked before."""

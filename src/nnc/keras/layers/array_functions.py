@@ -14,8 +14,8 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError, ShapeError
-from nnc.keras.layers.convolutional import Sizes, per_axis, window_over
 from nnc.keras.layers.image_layers import Interpolation, batched, resized
+from nnc.keras.layers.spatial import Sizes, per_axis, window_over
 from nnc.keras.metric_states import plain
 from nnc.ops import average_pool as averaged
 from nnc.ops import convolution

@@ -5,16 +5,15 @@ Padding "same" is TensorFlow's: outputs of size ⌈n / stride⌉, and of an odd 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from nnc import numerics as n
-from nnc.arguments import Count, checked
+from nnc.arguments import Count
 from nnc.errors import ArgumentError, ShapeError
 from nnc.keras import activations
-from nnc.keras.engine.base_layer import Layer
 from nnc.keras.layers.core import as_float
+from nnc.keras.layers.spatial import Sizes, SpatialLayer, check_format, in_rows, per_axis, window_over
 from nnc.keras.named import refused
 from nnc.ops import Window, convolution, convolution_transpose
 
@@ -23,49 +22,13 @@ __all__ = [
     "SeparableConv1D", "SeparableConv2D",
 ]  # fmt: skip
 
-Sizes: TypeAlias = Count | tuple[Count, ...] | list[Count]
 Padding: TypeAlias = Literal["valid", "same", "causal", "VALID", "SAME"]
 
 
-def per_axis(subject: str, name: str, value: Sizes, rank: int) -> tuple[int, ...]:
-    """One size for each of `rank` axes."""
-    given: Any = value
-    sizes = tuple(map(int, given)) if hasattr(given, "__len__") else (int(given),) * rank
-    if len(sizes) != rank:
-        raise ArgumentError(subject, got=f"{name}={value!r}", need=f"a number, or {rank} of them")
-    return sizes
-
-
-def window_over(
-    sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int], padding: str, dilations: Sequence[int] = ()
-) -> Window:
-    """The window that moves over these sizes."""
-    dilations = dilations or (1,) * len(kernel)
-    borders = []
-    for size, extent, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        reach = dilation * (extent - 1)
-        total = max((math.ceil(size / stride) - 1) * stride + reach + 1 - size, 0) if padding == "same" else 0
-        borders.append((reach, 0) if padding == "causal" else (total // 2, total - total // 2))
-    return Window(tuple(strides), tuple(borders), tuple(dilations))
-
-
-def in_rows(x: Any, function: Callable[[Any], Any]) -> Any:
-    """A function of pictures for x[batch, steps, channels], as pictures of one row."""
-    y = function(n.expand_dims(x, 1))
-    return n.reshape(y, (y.shape[0], *y.shape[2:]))
-
-
-def check_format(subject: str, data_format: str | None) -> None:
-    """ArgumentError for channels first."""
-    if data_format == "channels_first":
-        fix = "leave it out, and give images [batch, height, width, channels]; nn.Conv2d has channels first"
-        raise refused(subject, "data_format", data_format, fix)
-
-
-class _Windowed(Layer):
+class WindowedLayer(SpatialLayer):
     """A sum over windows of images, or of as many other axes as the `rank` says."""
 
-    rank: ClassVar[int]
+    other_axes = 0
 
     def __init__(
         self,
@@ -87,7 +50,7 @@ class _Windowed(Layer):
         self.padding, self.activation, self.use_bias = padding.lower(), activations.get(activation), use_bias
 
 
-class _Convolution(_Windowed):
+class _Convolution(WindowedLayer):
     """What convolutions over any number of axes share."""
 
     transposed: ClassVar[bool] = False
@@ -145,15 +108,11 @@ class _Convolution(_Windowed):
         return convolution(x, kernel, bias, window=window, groups=self.groups)
 
 
-@checked
-class Conv1D(_Convolution):
+class Conv1D(_Convolution, rank=1):
     """Σ x[batch, i · stride + k, c] · kernel[k, c, f] + bias[f]; "causal" sees no later step."""
 
-    rank = 1
 
-
-@checked
-class Conv2D(_Convolution):
+class Conv2D(_Convolution, rank=2):
     """Σ x[batch, i · stride + k, j · stride + l, c] · kernel[k, l, c, f] + bias[f]
 
     >>> from nnc import keras
@@ -161,14 +120,9 @@ class Conv2D(_Convolution):
     (2, 8, 8, 8)
     """
 
-    rank = 2
 
-
-@checked
-class Conv3D(_Convolution):
+class Conv3D(_Convolution, rank=3):
     """As `Conv2D`, over depth, height and width."""
-
-    rank = 3
 
 
 class _Transposed(_Convolution):
@@ -192,32 +146,20 @@ class _Transposed(_Convolution):
         super().make_weights(input_shape)
 
 
-@checked
-class Conv2DTranspose(_Transposed):
+class Conv2DTranspose(_Transposed, rank=2):
     """The transpose of `Conv2D`: sizes n · stride ("same"), n · stride + max(kernel - stride, 0) ("valid")."""
 
-    rank = 2
 
-
-@checked
-class Conv1DTranspose(_Transposed):
+class Conv1DTranspose(_Transposed, rank=1):
     """The transpose of `Conv1D`."""
 
-    rank = 1
 
-
-@checked
-class Conv3DTranspose(_Transposed):
+class Conv3DTranspose(_Transposed, rank=3):
     """The transpose of `Conv3D`."""
 
-    rank = 3
 
-
-@checked
-class DepthwiseConv2D(_Windowed):
+class DepthwiseConv2D(WindowedLayer, rank=2):
     """Each channel is convolved with `depth_multiplier` filters of its own."""
-
-    rank = 2
 
     def __init__(
         self,
@@ -259,7 +201,7 @@ def depthwise(x: Any, kernel: Any, strides: Sequence[int], padding: str, dilatio
     )
 
 
-class _Separable(_Windowed):
+class _Separable(WindowedLayer):
     def __init__(
         self,
         filters: Count,
@@ -305,15 +247,9 @@ class _Separable(_Windowed):
         return convolution(between, point, bias, window=window_over(between.shape[1:3], (1, 1), (1, 1), "valid"))
 
 
-@checked
-class SeparableConv2D(_Separable):
+class SeparableConv2D(_Separable, rank=2):
     """A depthwise convolution, then one of 1 × 1."""
 
-    rank = 2
 
-
-@checked
-class SeparableConv1D(_Separable):
+class SeparableConv1D(_Separable, rank=1):
     """A depthwise convolution of steps, then one of 1."""
-
-    rank = 1

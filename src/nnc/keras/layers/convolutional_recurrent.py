@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from nnc import numerics as n
-from nnc.arguments import Count, Share, checked
-from nnc.dynamic.transforms.randomness import dropout
+from nnc.arguments import Count, Share
 from nnc.keras import activations
-from nnc.keras.engine.base_layer import Layer
-from nnc.keras.layers.cells import Stepped, forget_ones, lstm_step, stepped
-from nnc.keras.layers.convolutional import Padding, Sizes, check_format, per_axis, window_over
+from nnc.keras.layers.convolutional import Padding, WindowedLayer
 from nnc.keras.layers.core import as_float
+from nnc.keras.layers.gates import Stepped, dropped_ones, forget_ones, in_time, stepped
+from nnc.keras.layers.spatial import Sizes, window_over
+from nnc.nn.modules.cells import lstm_step
 from nnc.ops import convolution
 
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
-class _ConvLSTM(Layer):
+class _ConvLSTM(WindowedLayer):
     """c = f · c₋ + i · g;  h = o · act(c), of z = x ∗ kernel + h₋ ∗ recurrent_kernel + bias."""
 
-    rank: ClassVar[int]
+    other_axes = 3
 
     def __init__(
         self,
@@ -44,14 +44,8 @@ class _ConvLSTM(Layer):
         go_backwards: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        kind = type(self).__name__
-        check_format(kind, data_format)
-        self.filters, self.padding, self.use_bias = filters, padding.lower(), use_bias
-        self.kernel_size = per_axis(kind, "kernel_size", kernel_size, self.rank)
-        self.strides = per_axis(kind, "strides", strides, self.rank)
-        self.dilation_rate = per_axis(kind, "dilation_rate", dilation_rate, self.rank)
-        self.functions = activations.get(activation), activations.get(recurrent_activation)
+        super().__init__(kernel_size, strides, padding, dilation_rate, data_format, activation, use_bias, **options)
+        self.filters, self.functions = filters, (self.activation, activations.get(recurrent_activation))
         self.starts = kernel_initializer, recurrent_initializer, bias_initializer
         self.unit_forget_bias, self.rates = unit_forget_bias, (dropout, recurrent_dropout)
         self.return_sequences, self.return_state, self.go_backwards = return_sequences, return_state, go_backwards
@@ -70,23 +64,19 @@ class _ConvLSTM(Layer):
         x = as_float(sequence)
         batch, steps = x.shape[:2]
         if training and self.rates[0]:
-            x = x * dropout(n.ones((batch, 1, *x.shape[2:]), dtype=x.dtype), self.rates[0])
+            x = x * dropped_ones((batch, 1, *x.shape[2:]), x.dtype, self.rates[0], training)
         flat = n.reshape(x, (batch * steps, *x.shape[2:]))
         z = self._product(flat, self.kernel, self.strides, self.padding, self.dilation_rate)
         z = z + self.bias if self.use_bias else z
-        rows = n.moveaxis(n.reshape(z, (batch, steps, *z.shape[1:])), 1, 0)
-        real = None if mask is None else n.transpose(mask, (1, 0))
-        if self.go_backwards:
-            rows, real = n.flip(rows, axis=0), None if real is None else n.flip(real, axis=0)
+        rows, real = in_time(n.moveaxis(n.reshape(z, (batch, steps, *z.shape[1:])), 1, 0), mask, self.go_backwards)
         first = list(initial_state or [n.zeros((batch, *z.shape[1:-1], self.filters), dtype=x.dtype)] * 2)
-        kept: Any = 1.0
-        if training and self.rates[1]:
-            kept = dropout(n.ones(first[0].shape, dtype=x.dtype), self.rates[1])
+        kept = dropped_ones(first[0].shape, x.dtype, self.rates[1], training)
 
         def step(row: Any, states: Any) -> Stepped:
             ones = (1,) * self.rank
             inner = self._product(states[0] * kept, self.recurrent_kernel, ones, "same", ones)
-            return lstm_step(row + inner, states[1], *self.functions)
+            h, c = lstm_step(n.split(row + inner, 4, axis=-1), states[1], *self.functions)
+            return h, (h, c)
 
         y, ends = stepped(step, first, rows, real)
         output = n.moveaxis(y, 0, 1) if self.return_sequences else ends[0]
@@ -102,15 +92,11 @@ class _ConvLSTM(Layer):
         return y[:, 0] if self.rank == 1 else y
 
 
-@checked
-class ConvLSTM1D(_ConvLSTM):
+class ConvLSTM1D(_ConvLSTM, rank=1):
     """Over steps of [steps, channels]."""
 
-    rank, dimensions = 1, 4
 
-
-@checked
-class ConvLSTM2D(_ConvLSTM):
+class ConvLSTM2D(_ConvLSTM, rank=2):
     """Over steps that are images.
 
     >>> from nnc import keras
@@ -118,11 +104,6 @@ class ConvLSTM2D(_ConvLSTM):
     (1, 4, 4, 2)
     """
 
-    rank, dimensions = 2, 5
 
-
-@checked
-class ConvLSTM3D(_ConvLSTM):
+class ConvLSTM3D(_ConvLSTM, rank=3):
     """Over steps of depth, height and width."""
-
-    rank, dimensions = 3, 6

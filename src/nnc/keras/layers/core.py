@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnc import numerics as n
-from nnc.arguments import Count, Share, checked, shown
+from nnc.arguments import Count, Share, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -17,6 +17,7 @@ from nnc.dynamic.transforms.randomness import dropout, normal
 from nnc.errors import ArgumentError, ShapeError
 from nnc.keras import activations
 from nnc.keras.engine.base_layer import Layer
+from nnc.keras.layers.spatial import SpatialLayer
 from nnc.keras.named import refused
 from nnc.ops import gemm
 
@@ -34,7 +35,6 @@ def as_float(x: ArrayOperand) -> ArrayOperand:
     return x if x.dtype.is_continuous else x.astype(F32)
 
 
-@checked
 class Dense(Layer):
     """activation(x @ kernel[features, units] + bias)
 
@@ -74,7 +74,6 @@ class Dense(Layer):
         return self.activation(gemm(as_float(inputs), self.kernel, self.bias if self.use_bias else None))
 
 
-@checked
 class Activation(Layer):
     """A function by its name, or any function, as a layer."""
 
@@ -89,7 +88,6 @@ class Activation(Layer):
         return self.activation(inputs)
 
 
-@checked
 class ReLU(Layer):
     """max(x, 0); `negative_slope` below the threshold, no more than `max_value`."""
 
@@ -105,7 +103,6 @@ class ReLU(Layer):
         return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
 
 
-@checked
 class LeakyReLU(Layer):
     """x above 0, negative_slope · x below."""
 
@@ -121,7 +118,6 @@ class LeakyReLU(Layer):
         return activations.leaky_relu(inputs, self.negative_slope)
 
 
-@checked
 class PReLU(Layer):
     """x above 0, alpha · x below, where alpha is trained; it has one size on each of the `shared_axes`."""
 
@@ -141,7 +137,6 @@ class PReLU(Layer):
         return n.where(inputs > 0, inputs, self.alpha * inputs)
 
 
-@checked
 class ELU(Layer):
     """x above 0, alpha · (e^x - 1) below."""
 
@@ -155,7 +150,6 @@ class ELU(Layer):
         return activations.elu(inputs, self.alpha)
 
 
-@checked
 class Softmax(Layer):
     """e^x / Σ e^x along the axis."""
 
@@ -169,7 +163,6 @@ class Softmax(Layer):
         return activations.softmax(inputs, self.axis)
 
 
-@checked
 class Dropout(Layer):
     """In training a share `rate` of the elements is zero, the others are scaled to keep the mean.
 
@@ -194,30 +187,21 @@ class Dropout(Layer):
         return inputs * dropout(n.ones(shape, dtype=inputs.dtype), self.rate)
 
 
-class SpatialDropout(Dropout):
+class SpatialDropout(Dropout, SpatialLayer):
     """Whole channels are dropped."""
 
-    axes: int
-
     def __init__(self, rate: Share, seed: int | None = None, **options: Any) -> None:
-        super().__init__(rate, (None, *(1,) * self.axes, None), seed, **options)
+        super().__init__(rate, (None, *(1,) * self.rank, None), seed, **options)
 
 
-@checked
-class SpatialDropout1D(SpatialDropout):
+class SpatialDropout1D(SpatialDropout, rank=1):
     """Whole channels of [batch, steps, channels] are dropped."""
 
-    axes, dimensions = 1, 3
 
-
-@checked
-class SpatialDropout2D(SpatialDropout):
+class SpatialDropout2D(SpatialDropout, rank=2):
     """Whole channels of [batch, height, width, channels] are dropped."""
 
-    axes, dimensions = 2, 4
 
-
-@checked
 class GaussianNoise(Layer):
     """In training x + noise of this deviation."""
 
@@ -232,7 +216,6 @@ class GaussianNoise(Layer):
         return inputs + normal(inputs.shape, 0.0, self.stddev) if training else inputs
 
 
-@checked
 class GaussianDropout(Layer):
     """In training x · noise of mean 1 and variance rate / (1 - rate)."""
 
@@ -247,7 +230,6 @@ class GaussianDropout(Layer):
         return inputs * normal(inputs.shape, 1.0, math.sqrt(self.rate / (1.0 - self.rate))) if training else inputs
 
 
-@checked
 class ActivityRegularization(Layer):
     """x itself, of which l1 · Σ |x| + l2 · Σ x² is a part of the loss."""
 
@@ -262,7 +244,6 @@ class ActivityRegularization(Layer):
         return inputs
 
 
-@checked
 class Flatten(Layer):
     """x[batch, …] as [batch, features]."""
 
@@ -275,7 +256,6 @@ class Flatten(Layer):
         return n.reshape(inputs, (inputs.shape[0], math.prod(inputs.shape[1:])))
 
 
-@checked
 class Reshape(Layer):
     """x[batch, …] as [batch, *target_shape], one size of which may be -1."""
 
@@ -287,7 +267,6 @@ class Reshape(Layer):
         return n.reshape(inputs, (inputs.shape[0], *self.target_shape))
 
 
-@checked
 class Permute(Layer):
     """The axes behind the batch in the order `dims`, which counts them from 1."""
 
@@ -299,7 +278,6 @@ class Permute(Layer):
         return n.transpose(inputs, (0, *self.dims))
 
 
-@checked
 class RepeatVector(Layer):
     """x[batch, features] at each of `n` steps."""
 
@@ -311,7 +289,6 @@ class RepeatVector(Layer):
         return n.repeat(n.expand_dims(inputs, 1), self.steps, axis=1)
 
 
-@checked
 class Identity(Layer):
     """x itself."""
 
@@ -321,7 +298,6 @@ class Identity(Layer):
         return inputs
 
 
-@checked
 class Rescaling(Layer):
     """scale · x + offset"""
 
@@ -341,7 +317,6 @@ class Rescaling(Layer):
         return as_float(inputs) * beside(self.scale) + beside(self.offset)
 
 
-@checked
 class Lambda(Layer):
     """Any function of operands as a layer without weights."""
 
@@ -357,7 +332,6 @@ class Lambda(Layer):
         return self.function(inputs, **self.arguments)
 
 
-@checked
 class Masking(Layer):
     """Steps of x[batch, steps, features] all of whose features are `mask_value` are masked, and zero."""
 
@@ -375,7 +349,6 @@ class Masking(Layer):
         return n.where(n.any(inputs != self.mask_value, axis=-1, keepdims=True), inputs, 0.0)
 
 
-@checked
 class Embedding(Layer):
     """embeddings[x]: a row of `output_dim` numbers for each integer 0 ≤ x < input_dim.
 
@@ -416,7 +389,6 @@ class Embedding(Layer):
         return n.take(self.embeddings, places, axis=0)
 
 
-@checked
 class TimeDistributed(Layer):
     """A layer applied to each step of x[batch, steps, …]."""
 

@@ -19,8 +19,8 @@ from nnc.dynamic.traced import active_trace
 from nnc.dynamic.transforms.randomness import uniform
 from nnc.errors import ArgumentError, ShapeError
 from nnc.keras.engine.base_layer import Layer
-from nnc.keras.layers.convolutional import check_format
 from nnc.keras.layers.core import as_float
+from nnc.keras.layers.spatial import check_format
 from nnc.keras.named import refused
 
 __all__ = [
@@ -62,7 +62,6 @@ def resized(x: Any, sizes: Sequence[int], interpolation: Interpolation = "biline
     return x
 
 
-@checked
 class Resizing(Layer):
     """Images of another height and width, by "bilinear" or "nearest" interpolation.
 
@@ -104,7 +103,6 @@ def _middle(x: Any, height: int, width: int) -> Any:
     return x[:, top : top + height, left : left + width, :]
 
 
-@checked
 class CenterCrop(Layer):
     """The middle of images; smaller ones are made larger first."""
 
@@ -175,7 +173,6 @@ def drawn(shape: tuple[int, ...], ends: tuple[float, float]) -> Any:
     return ends[0] + uniform(shape) * (ends[1] - ends[0])
 
 
-@checked
 class RandomFlip(_Random):
     """Half of the images mirrored: "horizontal", "vertical", or each by itself."""
 
@@ -194,7 +191,6 @@ class RandomFlip(_Random):
         return x
 
 
-@checked
 class RandomContrast(_Random):
     """mean + f · (x - mean) of each channel, f in 1 - factor … 1 + factor, within `value_range`."""
 
@@ -211,7 +207,6 @@ class RandomContrast(_Random):
         return n.clip(mean + factor * (x - mean), *self.value_range)
 
 
-@checked
 class RandomBrightness(_Random):
     """x + f · (most - least) of `value_range`, f in -factor … factor, within that range."""
 
@@ -225,7 +220,6 @@ class RandomBrightness(_Random):
         return n.clip(x + drawn((x.shape[0], 1, 1, 1), self.ends) * (most - least), least, most)
 
 
-@checked
 class RandomCrop(_Random):
     """A part of this height and width, another place for each batch; in use the middle."""
 
@@ -310,7 +304,6 @@ class _Moved(_Random):
         raise NotImplementedError
 
 
-@checked
 class RandomRotation(_Moved):
     """Images turned about their middle, by up to `factor` of a whole turn either way.
 
@@ -329,7 +322,6 @@ class RandomRotation(_Moved):
         return sine * right + cosine * down, cosine * right - sine * down
 
 
-@checked
 class RandomZoom(_Moved):
     """Images smaller (a positive factor) or larger about their middle; without `width_factor` both sides alike."""
 
@@ -344,7 +336,6 @@ class RandomZoom(_Moved):
         return tall * down, wide * right
 
 
-@checked
 class RandomTranslation(_Moved):
     """Images moved by up to these shares of their height and width, down and right where positive."""
 

@@ -92,7 +92,6 @@ class Minimum(_Merge):
         return reduce(n.minimum, inputs)
 
 
-@checked
 class Concatenate(_Merge):
     """Operands one behind the other along the axis."""
 
@@ -118,7 +117,6 @@ def _wide_mask(value: Any, mask: Any) -> Any:
     return n.broadcast_to(n.expand_dims(mask, -1), value.shape) if mask.ndim < value.ndim else mask
 
 
-@checked
 class Dot(_Merge):
     """Σ a · b over the axes, of each example; with `normalize` of unit vectors."""
 
@@ -162,7 +160,6 @@ add, subtract, multiply, average = map(_as_function, (Add, Subtract, Multiply, A
 maximum, minimum, concatenate, dot = map(_as_function, (Maximum, Minimum, Concatenate, Dot))
 
 
-@checked
 class MultiHeadAttention(Layer):
     """softmax(q kᵀ / √key_dim) v of each of `num_heads` heads, joined by a product (Vaswani et al. 2017).
 
@@ -261,7 +258,6 @@ class MultiHeadAttention(Layer):
         return (y, shares) if return_attention_scores else y
 
 
-@checked
 class Attention(Layer):
     """softmax(q kᵀ) v of [query, value] or [query, value, key]; masks are those of query and value."""
 
@@ -303,7 +299,6 @@ class Attention(Layer):
         return y if real is None else n.where(n.expand_dims(real, -1), y, 0.0)
 
 
-@checked
 class AdditiveAttention(Attention):
     """Attention whose scores are Σ scale · tanh(q + k)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc import numerics as n
-from nnc.arguments import Positive, Probability, checked
+from nnc.arguments import Positive, Probability
 from nnc.errors import ArgumentError, ShapeError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.layers.core import as_float
@@ -16,7 +16,6 @@ from nnc.ops import batch_norm, batch_norm_inference, layer_norm
 __all__ = ["BatchNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization", "UnitNormalization"]
 
 
-@checked
 class BatchNormalization(Layer):
     """(x - mean) / √(variance + epsilon) · gamma + beta per channel, the last axis.
 
@@ -87,7 +86,6 @@ class BatchNormalization(Layer):
         return (x - mean) * n.rsqrt(variance + self.epsilon) * gamma + beta
 
 
-@checked
 class LayerNormalization(Layer):
     """(x - mean) / √(variance + epsilon) · gamma + beta over `axis`, of each example."""
 
@@ -126,7 +124,6 @@ class LayerNormalization(Layer):
         return layer_norm(x, gamma, beta, axes=self.axes, epsilon=self.epsilon)
 
 
-@checked
 class RMSNormalization(Layer):
     """x / √(mean x² + epsilon) · scale over `axis`, of each example."""
 
@@ -150,7 +147,6 @@ class RMSNormalization(Layer):
         return x * n.rsqrt(size + self.epsilon) * n.reshape(self.scale, kept)
 
 
-@checked
 class GroupNormalization(Layer):
     """Layer normalization over all places and the channels of each of `groups` groups; -1 is one for each channel."""
 
@@ -191,7 +187,6 @@ class GroupNormalization(Layer):
         return y + self.beta if self.center else y
 
 
-@checked
 class UnitNormalization(Layer):
     """x / |x| along the axis."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc import numerics as n
-from nnc.arguments import Count, Finite, checked, shown
+from nnc.arguments import Count, Finite, shown
 from nnc.array_api.data_types import numpy_work
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32, I64
@@ -41,7 +41,6 @@ def _samples(kind: str, data: Any) -> NDArray[Any]:
     return values
 
 
-@checked
 class Normalization(Layer):
     """(x - mean) / √variance along `axis`, both of which `adapt` finds; with `invert` the way back.
 
@@ -101,7 +100,6 @@ class Normalization(Layer):
         return self.mean + x * deviation if self.invert else (x - self.mean) / deviation
 
 
-@checked
 class Discretization(Layer):
     """How many boundaries are not above x; `adapt` finds those that share the data among `num_bins`."""
 
@@ -145,7 +143,6 @@ def hot(places: Any, size: int, output: str, weights: Any = None) -> Any:
     return n.sum(each if weights is None else each * n.expand_dims(weights, -1), axis=-2)
 
 
-@checked
 class CategoryEncoding(Layer):
     """Whole numbers as 1 at each ("one_hot"), or for each row whether ("multi_hot") or how often ("count") it is there.
 

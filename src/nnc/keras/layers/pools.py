@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from nnc import numerics as n
-from nnc.arguments import Count, Size, checked
+from nnc.arguments import Count, Size
 from nnc.errors import ArgumentError
 from nnc.keras.engine.base_layer import Layer
-from nnc.keras.layers.convolutional import Sizes, check_format, in_rows, per_axis, window_over
 from nnc.keras.layers.core import as_float
+from nnc.keras.layers.spatial import Sizes, SpatialLayer, check_format, in_rows, per_axis, window_over
 from nnc.keras.named import refused
 from nnc.ops import average_pool, max_pool, upsample
 
@@ -24,8 +24,7 @@ __all__ = [
 Border: TypeAlias = Size | Sequence[Size | Sequence[Size]]
 
 
-class _Pooling(Layer):
-    rank: ClassVar[int]
+class _Pooling(SpatialLayer):
     pool: ClassVar[Callable[..., Any]]
 
     def __init__(
@@ -54,15 +53,19 @@ class _Pooling(Layer):
         return type(self).pool(x, extents, window)
 
 
-@checked
-class MaxPooling1D(_Pooling):
+class _MaxPooling(_Pooling):
+    pool = staticmethod(max_pool)
+
+
+class _AveragePooling(_Pooling):
+    pool = staticmethod(average_pool)
+
+
+class MaxPooling1D(_MaxPooling, rank=1):
     """The largest of `pool_size` steps."""
 
-    rank, dimensions, pool = 1, 3, staticmethod(max_pool)
 
-
-@checked
-class MaxPooling2D(_Pooling):
+class MaxPooling2D(_MaxPooling, rank=2):
     """The largest element of each window.
 
     >>> from nnc import keras
@@ -70,40 +73,24 @@ class MaxPooling2D(_Pooling):
     (2, 4, 4, 3)
     """
 
-    rank, dimensions, pool = 2, 4, staticmethod(max_pool)
 
-
-@checked
-class MaxPooling3D(_Pooling):
+class MaxPooling3D(_MaxPooling, rank=3):
     """The largest element of each window over depth, height and width."""
 
-    rank, dimensions, pool = 3, 5, staticmethod(max_pool)
 
-
-@checked
-class AveragePooling1D(_Pooling):
+class AveragePooling1D(_AveragePooling, rank=1):
     """The mean of `pool_size` steps."""
 
-    rank, dimensions, pool = 1, 3, staticmethod(average_pool)
 
-
-@checked
-class AveragePooling2D(_Pooling):
+class AveragePooling2D(_AveragePooling, rank=2):
     """The mean of each window; a border does not count."""
 
-    rank, dimensions, pool = 2, 4, staticmethod(average_pool)
 
-
-@checked
-class AveragePooling3D(_Pooling):
+class AveragePooling3D(_AveragePooling, rank=3):
     """The mean of each window over depth, height and width."""
 
-    rank, dimensions, pool = 3, 5, staticmethod(average_pool)
 
-
-class _GlobalPooling(Layer):
-    rank: ClassVar[int]
-
+class _GlobalPooling(SpatialLayer):
     def __init__(self, data_format: str | None = None, keepdims: bool = False, **options: Any) -> None:
         super().__init__(**options)
         check_format(type(self).__name__, data_format)
@@ -115,11 +102,8 @@ class _GlobalPooling(Layer):
         return tuple(range(1, 1 + self.rank))
 
 
-@checked
-class GlobalAveragePooling1D(_GlobalPooling):
+class GlobalAveragePooling1D(_GlobalPooling, rank=1):
     """The mean over all steps, over those that are real where there is a mask."""
-
-    rank, dimensions = 1, 3
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
         x = as_float(inputs)
@@ -129,45 +113,30 @@ class GlobalAveragePooling1D(_GlobalPooling):
         return n.sum(x * real, axis=1, keepdims=self.keepdims) / n.sum(real, axis=1, keepdims=self.keepdims)
 
 
-@checked
-class GlobalAveragePooling2D(_GlobalPooling):
+class GlobalAveragePooling2D(_GlobalPooling, rank=2):
     """The mean over height and width."""
-
-    rank, dimensions = 2, 4
 
     def call(self, inputs: Any) -> Any:
         return n.mean(as_float(inputs), axis=self.axes, keepdims=self.keepdims)
 
 
-@checked
-class GlobalAveragePooling3D(GlobalAveragePooling2D):
+class GlobalAveragePooling3D(GlobalAveragePooling2D, rank=3):
     """The mean over depth, height and width."""
 
-    rank, dimensions = 3, 5
 
-
-@checked
-class GlobalMaxPooling1D(_GlobalPooling):
+class GlobalMaxPooling1D(_GlobalPooling, rank=1):
     """The largest element over all steps."""
-
-    rank, dimensions = 1, 3
 
     def call(self, inputs: Any) -> Any:
         return n.max(inputs, axis=self.axes, keepdims=self.keepdims)
 
 
-@checked
-class GlobalMaxPooling2D(GlobalMaxPooling1D):
+class GlobalMaxPooling2D(GlobalMaxPooling1D, rank=2):
     """The largest element over height and width."""
 
-    rank, dimensions = 2, 4
 
-
-@checked
-class GlobalMaxPooling3D(GlobalMaxPooling1D):
+class GlobalMaxPooling3D(GlobalMaxPooling1D, rank=3):
     """The largest element over depth, height and width."""
-
-    rank, dimensions = 3, 5
 
 
 def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], ...]:
@@ -181,9 +150,7 @@ def _borders(subject: str, given: Border, rank: int) -> tuple[tuple[int, int], .
     return tuple((int(before), int(behind)) for before, behind in pairs)
 
 
-class _ZeroPadding(Layer):
-    rank: ClassVar[int]
-
+class _ZeroPadding(SpatialLayer):
     def __init__(self, padding: Border = 1, data_format: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         check_format(type(self).__name__, data_format)
@@ -193,30 +160,19 @@ class _ZeroPadding(Layer):
         return n.pad(inputs, ((0, 0), *self.padding, (0, 0)))
 
 
-@checked
-class ZeroPadding1D(_ZeroPadding):
+class ZeroPadding1D(_ZeroPadding, rank=1):
     """Zeros before and behind the steps."""
 
-    rank, dimensions = 1, 3
 
-
-@checked
-class ZeroPadding2D(_ZeroPadding):
+class ZeroPadding2D(_ZeroPadding, rank=2):
     """Zeros around images: a number, (height, width), or ((top, bottom), (left, right))."""
 
-    rank, dimensions = 2, 4
 
-
-@checked
-class ZeroPadding3D(_ZeroPadding):
+class ZeroPadding3D(_ZeroPadding, rank=3):
     """Zeros around depth, height and width."""
 
-    rank, dimensions = 3, 5
 
-
-class _Cropping(Layer):
-    rank: ClassVar[int]
-
+class _Cropping(SpatialLayer):
     def __init__(self, cropping: Border = 1, data_format: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         check_format(type(self).__name__, data_format)
@@ -227,28 +183,18 @@ class _Cropping(Layer):
         return inputs[(slice(None), *places)]
 
 
-@checked
-class Cropping1D(_Cropping):
+class Cropping1D(_Cropping, rank=1):
     """Steps without the first and last ones."""
 
-    rank, dimensions = 1, 3
 
-
-@checked
-class Cropping2D(_Cropping):
+class Cropping2D(_Cropping, rank=2):
     """Images without their borders."""
 
-    rank, dimensions = 2, 4
 
-
-@checked
-class Cropping3D(_Cropping):
+class Cropping3D(_Cropping, rank=3):
     """Volumes without their borders."""
 
-    rank, dimensions = 3, 5
 
-
-@checked
 class UpSampling3D(Layer):
     """Depth, height and width, each element `size` times."""
 
@@ -265,7 +211,6 @@ class UpSampling3D(Layer):
         return inputs
 
 
-@checked
 class UpSampling1D(Layer):
     """Each step `size` times."""
 
@@ -279,7 +224,6 @@ class UpSampling1D(Layer):
         return n.repeat(inputs, self.size, axis=1)
 
 
-@checked
 class UpSampling2D(Layer):
     """`size` times the height and width, by "nearest" or "bilinear" interpolation."""
 

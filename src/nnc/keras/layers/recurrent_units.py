@@ -6,17 +6,16 @@ A masked step keeps the state. Its output is zero, where Keras repeats the last 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from nnc import numerics as n
-from nnc.arguments import Count, Share, checked
+from nnc.arguments import Count, Share
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.transforms.randomness import dropout
 from nnc.errors import ArgumentError, ShapeError
 from nnc.keras import activations
 from nnc.keras.engine.base_layer import Layer
-from nnc.keras.layers.cells import forget_ones, gru_step, lstm_step, rnn_step, stepped
 from nnc.keras.layers.core import as_float
+from nnc.keras.layers.gates import Gated, GRUGates, LSTMGates, RNNGates, dropped_ones, in_time, stepped
 from nnc.keras.named import refused
 from nnc.nn.modules.recurrent_directions import StepMask, direction, gru_sequences, lstm_sequences, rnn_sequences
 from nnc.ops import RecurrentWeights
@@ -25,10 +24,7 @@ from nnc.ops.sequence.recurrent import Activation
 __all__ = ["Bidirectional", "GRU", "LSTM", "SimpleRNN"]
 
 
-class _Recurrent(Layer):
-    gates: ClassVar[int]
-    states: ClassVar[int] = 1
-
+class _Recurrent(Gated):
     def __init__(
         self,
         units: Count,
@@ -49,15 +45,13 @@ class _Recurrent(Layer):
         unroll: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
+        starts = kernel_initializer, recurrent_initializer, bias_initializer
+        super().__init__(units, activation, recurrent_activation, use_bias, *starts, **options)
         if stateful:
             fix = "return_state=True, and initial_state of the next call"
             raise refused(type(self).__name__, "stateful", stateful, fix)
-        self.functions = activations.get(activation), activations.get(recurrent_activation)
-        self.recurrent_dropout = recurrent_dropout
-        self.units, self.use_bias, self.dropout, self.go_backwards = units, use_bias, dropout, go_backwards
+        self.rates, self.go_backwards = (dropout, recurrent_dropout), go_backwards
         self.return_sequences, self.return_state = return_sequences, return_state
-        self.starts = kernel_initializer, recurrent_initializer, bias_initializer
         self.penalties = kernel_regularizer, recurrent_regularizer
 
     @property
@@ -68,17 +62,7 @@ class _Recurrent(Layer):
     def make_weights(self, input_shape: Any) -> None:
         if len(input_shape) != 3:
             raise ShapeError(type(self).__name__, got=f"{input_shape}", need="3 dimensions [batch, steps, features]")
-        wide = self.gates * self.units
-        shapes = (input_shape[-1], wide), (self.units, wide)
-        self.kernel = self.add_weight(shapes[0], self.starts[0], regularizer=self.penalties[0], name="kernel")
-        self.recurrent_kernel = self.add_weight(
-            shapes[1], self.starts[1], regularizer=self.penalties[1], name="recurrent_kernel"
-        )
-        if self.use_bias:
-            self.bias = self.add_weight(*self._bias(), name="bias")
-
-    def _bias(self) -> tuple[tuple[int, ...], Any]:
-        return (self.gates * self.units,), self.starts[2]
+        super().make_weights(input_shape)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Steps stay masked where there are steps."""
@@ -87,9 +71,8 @@ class _Recurrent(Layer):
     def call(self, sequence: Any, initial_state: Any = None, mask: Any = None, training: bool = False) -> Any:
         """Of x[batch, steps, features] the last output, or all of them; with `return_state` the last states too."""
         x = as_float(sequence)
-        if training and self.dropout:
-            # The same inputs are dropped at all steps.
-            x = x * dropout(n.ones((x.shape[0], 1, x.shape[2]), dtype=x.dtype), self.dropout)
+        if training and self.rates[0]:
+            x = x * dropped_ones((x.shape[0], 1, x.shape[2]), x.dtype, self.rates[0], training)
         given = initial_state if isinstance(initial_state, list | tuple) else [initial_state]
         first = tuple(state for state in given if state is not None)
         if len(first) not in (0, self.states):
@@ -99,9 +82,7 @@ class _Recurrent(Layer):
         if mask is not None:
             real = StepMask(n.transpose(mask, (1, 0)))
             steps = real.real(steps)
-        kept: Any = 1.0
-        if training and self.recurrent_dropout:
-            kept = dropout(n.ones((x.shape[0], self.units), dtype=x.dtype), self.recurrent_dropout)
+        kept = dropped_ones((x.shape[0], self.units), x.dtype, self.rates[1], training)
         if self.is_plain and not isinstance(kept, ArrayOperand):
             y, ends = direction(steps, self._weights(), first, self.go_backwards, real, self._sequences)
         else:
@@ -114,15 +95,9 @@ class _Recurrent(Layer):
 
     def _stepped(self, steps: Any, first: Any, kept: Any, mask: Any) -> Any:
         """All outputs in the order of the steps, and the last states, by any functions."""
-        real = None if mask is None else n.transpose(mask, (1, 0))
-        if self.go_backwards:
-            steps, real = n.flip(steps, axis=0), None if real is None else n.flip(real, axis=0)
-        y, ends = stepped(self._step(kept), first, steps @ self.kernel, real)
+        rows, real = in_time(steps, mask, self.go_backwards)
+        y, ends = stepped(lambda z, states: self.step(z, states, kept), first, rows @ self.kernel, real)
         return (n.flip(y, axis=0) if self.go_backwards else y), ends
-
-    def _step(self, kept: Any) -> Any:
-        """One step of z = x · kernel, of whose states `kept` scales what is fed back."""
-        raise NotImplementedError
 
     def _weights(self) -> RecurrentWeights[Any]:
         bias = self.bias if self.use_bias else n.zeros(self.kernel.shape[1:], dtype=self.kernel.dtype)
@@ -132,8 +107,7 @@ class _Recurrent(Layer):
         raise NotImplementedError
 
 
-@checked
-class LSTM(_Recurrent):
+class LSTM(_Recurrent, LSTMGates):
     """c = f · c₋ + i · g;  h = o · tanh c, gates in the order i, f, g, o; the forget gate's bias begins at 1.
 
     >>> from nnc import keras
@@ -142,8 +116,6 @@ class LSTM(_Recurrent):
     >>> keras.layers.LSTM(4, return_sequences=True)(n.ones((2, 5, 3))).shape
     (2, 5, 4)
     """
-
-    gates, states = 4, 2
 
     def __init__(
         self,
@@ -163,27 +135,12 @@ class LSTM(_Recurrent):
         )  # fmt: skip
         self.unit_forget_bias = unit_forget_bias
 
-    def _bias(self) -> tuple[tuple[int, ...], Any]:
-        shape, start = super()._bias()
-        return shape, forget_ones(start, self.units) if self.unit_forget_bias else start
-
-    def _step(self, kept: Any) -> Any:
-        bias = self.bias if self.use_bias else 0.0
-
-        def step(z: Any, states: Any) -> Any:
-            return lstm_step(z + bias + (states[0] * kept) @ self.recurrent_kernel, states[1], *self.functions)
-
-        return step
-
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
         return lstm_sequences(z, weights, states, reverse)
 
 
-@checked
-class GRU(_Recurrent):
+class GRU(_Recurrent, GRUGates):
     """h = z · h₋ + (1 - z) · tanh(x + r · h₋ · recurrent_kernel), gates in the order z, r, h; bias[2, 3 · units]."""
-
-    gates = 3
 
     def __init__(self, units: Count, *args: Any, reset_after: bool = True, **options: Any) -> None:
         super().__init__(units, *args, **options)
@@ -192,16 +149,6 @@ class GRU(_Recurrent):
     @property
     def is_plain(self) -> bool:
         return self.reset_after and super().is_plain
-
-    def _bias(self) -> tuple[tuple[int, ...], Any]:
-        return (2, 3 * self.units) if self.reset_after else (3 * self.units,), self.starts[2]
-
-    def _step(self, kept: Any) -> Any:
-        outer, inner = (self.bias if self.use_bias else 0.0), None
-        if self.use_bias and self.reset_after:
-            outer, inner = self.bias[0], self.bias[1]
-        weights = self.recurrent_kernel, *self.functions, kept, inner, self.reset_after
-        return lambda z, states: gru_step(z + outer, states, *weights)
 
     def _weights(self) -> RecurrentWeights[Any]:
         # The loops have r before z.
@@ -217,11 +164,8 @@ class GRU(_Recurrent):
         return gru_sequences(z, weights, states, reverse)
 
 
-@checked
-class SimpleRNN(_Recurrent):
+class SimpleRNN(_Recurrent, RNNGates):
     """h = tanh(x · kernel + h₋ · recurrent_kernel + bias), or another function of it."""
-
-    gates = 1
 
     def __init__(self, units: Count, activation: Any = "tanh", use_bias: bool = True, **options: Any) -> None:
         super().__init__(units, activation, "sigmoid", use_bias, **options)
@@ -230,10 +174,6 @@ class SimpleRNN(_Recurrent):
     def is_plain(self) -> bool:
         """Whether it is tanh or relu."""
         return self.functions[0] in (activations.tanh, activations.relu)
-
-    def _step(self, kept: Any) -> Any:
-        bias = self.bias if self.use_bias else 0.0
-        return lambda z, states: rnn_step(z + bias, states, self.recurrent_kernel, self.functions[0], kept)
 
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
         return rnn_sequences(
@@ -249,7 +189,6 @@ MERGED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@checked
 class Bidirectional(Layer):
     """A recurrent layer and one like it that goes backwards; `merge_mode` "concat", "sum", "ave", "mul", or None.
 

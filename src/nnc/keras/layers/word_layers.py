@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import Count, Size, checked, shown
+from nnc.arguments import Count, Size, shown
 from nnc.array_api.data_types import numpy_work
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic import eager
@@ -222,7 +222,6 @@ class _Lookup(_OfWords):
         return encoded(places - masked, size - masked, self.output_mode).astype(np.int64)
 
 
-@checked
 class StringLookup(_Lookup):
     """The place of each word: 0 is one that is not known, words are numbered from 1.
 
@@ -234,7 +233,6 @@ class StringLookup(_Lookup):
     unknown = "[UNK]"
 
 
-@checked
 class IntegerLookup(_Lookup):
     """The place of each whole number: 0 is one that is not known, others are numbered from 1."""
 
@@ -260,7 +258,6 @@ def _function(option: str, value: Any, table: dict[str, Callable[[str], Any]]) -
     raise ArgumentError("TextVectorization", got=f"{option}={shown(value)}", need=need, origin=caller_origin())
 
 
-@checked
 class TextVectorization(_OfWords):
     """Texts as the places of their words: 0 fills up, 1 is a word that is not known, words are numbered from 2.
 

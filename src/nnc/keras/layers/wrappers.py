@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnc import numerics as n
-from nnc.arguments import Count, Share, checked, shown
+from nnc.arguments import Count, Share, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.transforms.randomness import dropout
 from nnc.errors import ArgumentError
@@ -20,14 +20,10 @@ __all__ = ["AlphaDropout", "EinsumDense", "SpatialDropout3D", "SpectralNormaliza
 LOWEST = -1.0507009873554805 * 1.6732632423543772
 
 
-@checked
-class SpatialDropout3D(SpatialDropout):
+class SpatialDropout3D(SpatialDropout, rank=3):
     """Whole channels of [batch, depth, height, width, channels] are dropped."""
 
-    axes, dimensions = 3, 5
 
-
-@checked
 class AlphaDropout(Layer):
     """Dropout behind `selu`: what is dropped becomes selu(-∞), and mean and variance stay."""
 
@@ -47,7 +43,6 @@ class AlphaDropout(Layer):
         return scale * (inputs * kept + low * (1 - kept)) - scale * low * self.rate
 
 
-@checked
 class EinsumDense(Layer):
     """activation(einsum(equation, x, kernel) + bias); `output_shape` is without the batch.
 
@@ -100,7 +95,6 @@ class EinsumDense(Layer):
         return self.activation(y + self.bias if self.bias_axes else y)
 
 
-@checked
 class Wrapper(Layer):
     """A layer around another one, which subclasses call as they like."""
 
@@ -114,7 +108,6 @@ class Wrapper(Layer):
         return self.layer(inputs)
 
 
-@checked
 class SpectralNormalization(Wrapper):
     """A layer whose kernel is divided by its largest singular value, which power iterations follow in training."""
 

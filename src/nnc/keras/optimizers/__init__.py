@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from nnc.arguments import Positive, Rate, Share, checked
+from nnc.arguments import Positive, Rate, Share
+from nnc.arguments import checked as checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import ArgumentError
 from nnc.keras.named import named
@@ -21,7 +22,6 @@ from nnc.nn.optimization import optimizers as rules
 from nnc.nn.optimization.optimizer_base import Optimizer as Rule
 
 
-@checked
 class SGD(Optimizer):
     """v' = momentum · v + a g;  w' = w - v', or with nesterov w - (a g + momentum · v'): `nn.SGD`.
 
@@ -38,7 +38,6 @@ class SGD(Optimizer):
         super().__init__(learning_rate, rule=rules.SGD(0.0, momentum, 0.0, nesterov, rate_inside=True), **options)
 
 
-@checked
 class Adam(Optimizer):
     """m' = β₁ m + (1 - β₁) g;  v' = β₂ v + (1 - β₂) g²;  w' = w - a √(1 - β₂ᵗ) / (1 - β₁ᵗ) · m' / (√v' + ε)"""
 
@@ -55,7 +54,6 @@ class Adam(Optimizer):
         super().__init__(learning_rate, rule=rule, **options)
 
 
-@checked
 class AdamW(Optimizer):
     """Adam whose decay of weights is 0.004 by default: `nn.AdamW`."""
 
@@ -96,17 +94,14 @@ class _OfMoments(Optimizer):
         super().__init__(learning_rate, rule=rule, **options)
 
 
-@checked
 class Nadam(_OfMoments, of=partial(rules.Nadam, momentum_decay=1.0)):
     """Adam with Nesterov's momentum β₁ (1 - 0.96ᵗ / 2) (Dozat 2016): `nn.Nadam`."""
 
 
-@checked
 class Adamax(_OfMoments, of=partial(rules.Adamax, epsilon_outside=True)):
     """m' = β₁ m + (1 - β₁) g;  u' = max(β₂ u, |g|);  w' = w - a / (1 - β₁ᵗ) · m' / (u' + ε): `nn.Adamax`."""
 
 
-@checked
 class RMSprop(Optimizer):
     """v' = ρ v + (1 - ρ) g²;  w' = w - a g / √(v' + ε), with momentum of that, centered v' - mean²: `nn.RMSProp`."""
 
@@ -124,7 +119,6 @@ class RMSprop(Optimizer):
         super().__init__(learning_rate, rule=rule, **options)
 
 
-@checked
 class Adagrad(Optimizer):
     """v' = v + g²;  w' = w - a g / √(v' + initial_accumulator_value + ε): `nn.Adagrad`."""
 
@@ -139,7 +133,6 @@ class Adagrad(Optimizer):
         super().__init__(learning_rate, rule=rule, **options)
 
 
-@checked
 class Adadelta(Optimizer):
     """v' = ρ v + (1 - ρ) g²;  d = √(u + ε) / √(v' + ε) · g;  u' = ρ u + (1 - ρ) d²;  w' = w - a d: `nn.Adadelta`."""
 
@@ -149,7 +142,6 @@ class Adadelta(Optimizer):
         super().__init__(learning_rate, rule=rules.Adadelta(rate=0.0, rho=rho, epsilon=epsilon), **options)
 
 
-@checked
 class Lion(Optimizer):
     """w' = w - a · sign(β₁ m + (1 - β₁) g);  m' = β₂ m + (1 - β₂) g: `nn.Lion`."""
 
@@ -159,7 +151,6 @@ class Lion(Optimizer):
         super().__init__(learning_rate, rule=rules.Lion(rate=0.0, beta1=beta_1, beta2=beta_2), **options)
 
 
-@checked
 class Lamb(_OfMoments, of=partial(rules.Lamb, decay=0.0)):
     """w' = w - a · |w| / |d| · d, d = m̂ / (√v̂ + ε), for large batches (You et al. 2020): `nn.Lamb`."""
 

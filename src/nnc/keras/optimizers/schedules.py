@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnc import numerics as n
-from nnc.arguments import Positive, Rate, checked
+from nnc.arguments import Positive, Rate
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError
@@ -53,7 +53,6 @@ def _power(base: float, x: Any) -> Any:
     return n.exp(x * math.log(base)) if isinstance(x, ArrayOperand) else base**x
 
 
-@checked
 class ExponentialDecay(LearningRateSchedule):
     """initial · decay_rate^(step / decay_steps); `staircase` takes whole parts of that.
 
@@ -75,7 +74,6 @@ class ExponentialDecay(LearningRateSchedule):
         return self.initial_learning_rate * _power(self.decay_rate, _floor(turns) if self.staircase else turns)
 
 
-@checked
 class InverseTimeDecay(LearningRateSchedule):
     """initial / (1 + decay_rate · step / decay_steps)"""
 
@@ -92,7 +90,6 @@ class InverseTimeDecay(LearningRateSchedule):
         return self.initial_learning_rate / (1.0 + self.decay_rate * (_floor(turns) if self.staircase else turns))
 
 
-@checked
 class PolynomialDecay(LearningRateSchedule):
     """(initial - end) · (1 - step / decay_steps)^power + end"""
 
@@ -112,7 +109,6 @@ class PolynomialDecay(LearningRateSchedule):
         return spread * left**self.power + self.end_learning_rate
 
 
-@checked
 class PiecewiseConstantDecay(LearningRateSchedule):
     """values[0] up to the first boundary, the boundary included, then values[1], …"""
 
@@ -132,7 +128,6 @@ class PiecewiseConstantDecay(LearningRateSchedule):
         return rate
 
 
-@checked
 class CosineDecay(LearningRateSchedule):
     """Half a cosine from the initial rate to alpha times it, in decay_steps; before it a line up to warmup_target."""
 
@@ -156,7 +151,6 @@ class CosineDecay(LearningRateSchedule):
         return first * ((1.0 - self.alpha) * turn + self.alpha)
 
 
-@checked
 class CosineDecayRestarts(LearningRateSchedule):
     """Half a cosine again and again, each t_mul times as long and m_mul times as high as the one before."""
 

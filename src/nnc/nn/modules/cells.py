@@ -6,6 +6,7 @@ Tensors have PyTorch's names (`weight_ih`, `bias_hh`), are uniform in ±1/√uni
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 from nnc.arguments import Count, checked
@@ -18,6 +19,18 @@ from nnc.ops import broadcast_to, gemm, relu, sigmoid, tanh
 from nnc.ops.movement.fill import scalar_like
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
+
+
+def lstm_step(
+    sums: Sequence[ArrayOperand],
+    c: ArrayOperand,
+    activation: Callable[..., Any] = tanh,
+    gate: Callable[..., Any] = sigmoid,
+) -> tuple[ArrayOperand, ArrayOperand]:
+    """(h', c') of the sums of the gates i, f, g, o: c' = gate(f) · c + gate(i) · act(g);  h' = gate(o) · act(c')."""
+    i, f, g, o = sums
+    c = gate(f) * c + gate(i) * activation(g)
+    return gate(o) * activation(c), c
 
 
 class _Cell(Module):
@@ -129,7 +142,5 @@ class LSTMCell(_Cell):
         rows = self._rows(input)
         h, c = (self._state(state, rows) for state in (hx if hx is not None else (None, None)))
         z, m = self._products(rows, h)
-        i, f, g, o = (first + second for first, second in zip(z, m, strict=True))
-        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
-        h = sigmoid(o) * tanh(c)
+        h, c = lstm_step([first + second for first, second in zip(z, m, strict=True)], c)
         return (h, c) if input.ndim == 2 else (h[0], c[0])
