@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from nnc import numerics as n
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.dynamic.eager import as_operand
-from nnc.keras.named import Remembered, named
+from nnc.keras.named import Remembered, named, snake_case
 
 Axis: TypeAlias = int | list[int] | tuple[int, ...]
 EPSILON = 1e-7
@@ -79,10 +79,10 @@ class UnitNorm(Constraint):
 
 
 max_norm, min_max_norm, non_neg, unit_norm = MaxNorm, MinMaxNorm, NonNeg, UnitNorm
+KINDS: tuple[type[Constraint], ...] = (MaxNorm, MinMaxNorm, NonNeg, UnitNorm)
 NAMES: dict[str, Callable[[], Constraint]] = {
-    "max_norm": MaxNorm, "min_max_norm": MinMaxNorm, "non_neg": NonNeg, "unit_norm": UnitNorm,
-    "MaxNorm": MaxNorm, "MinMaxNorm": MinMaxNorm, "NonNeg": NonNeg, "UnitNorm": UnitNorm,
-}  # fmt: skip
+    name: kind for kind in KINDS for name in (snake_case(kind.__name__), kind.__name__)
+}
 
 
 @checked

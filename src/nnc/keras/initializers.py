@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from nnc.core.values.dtype import F32, DType
 from nnc.core.values.spec import check_shape
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.errors import ArgumentError, MemoryLimitError
-from nnc.keras.named import Remembered, named
+from nnc.keras.named import Remembered, named, snake_case
 from nnc.nn.layers import initializers
 from nnc.nn.state.generators import generator_for
 
@@ -141,46 +141,40 @@ class VarianceScaling(Initializer):
         return math.sqrt(variance) / 0.87962566103423978 * _within_two(generator, shape)
 
 
-class GlorotUniform(VarianceScaling):
+class _Scaled(VarianceScaling):
+    way: ClassVar[tuple[Any, ...]]
+
+    def __init_subclass__(cls, of: tuple[float, str, str]) -> None:
+        super().__init_subclass__()
+        cls.way = of
+
+    def __init__(self, seed: Seed | None = None) -> None:
+        scale, mode, distribution = self.way
+        super().__init__(scale, mode, distribution, seed)
+
+
+class GlorotUniform(_Scaled, of=(1.0, "fan_avg", "uniform")):
     """Uniform in ±√(6 / (fan_in + fan_out))."""
 
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(1.0, "fan_avg", "uniform", seed)
 
-
-class GlorotNormal(VarianceScaling):
+class GlorotNormal(_Scaled, of=(1.0, "fan_avg", "truncated_normal")):
     """Truncated normal of variance 2 / (fan_in + fan_out)."""
 
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(1.0, "fan_avg", "truncated_normal", seed)
 
-
-class HeUniform(VarianceScaling):
+class HeUniform(_Scaled, of=(2.0, "fan_in", "uniform")):
     """Uniform in ±√(6 / fan_in)."""
 
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(2.0, "fan_in", "uniform", seed)
 
-
-class HeNormal(VarianceScaling):
+class HeNormal(_Scaled, of=(2.0, "fan_in", "truncated_normal")):
     """Truncated normal of variance 2 / fan_in."""
 
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(2.0, "fan_in", "truncated_normal", seed)
 
-
-class LecunUniform(VarianceScaling):
+class LecunUniform(_Scaled, of=(1.0, "fan_in", "uniform")):
     """Uniform in ±√(3 / fan_in)."""
 
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(1.0, "fan_in", "uniform", seed)
 
-
-class LecunNormal(VarianceScaling):
+class LecunNormal(_Scaled, of=(1.0, "fan_in", "truncated_normal")):
     """Truncated normal of variance 1 / fan_in."""
-
-    def __init__(self, seed: Seed | None = None) -> None:
-        super().__init__(1.0, "fan_in", "truncated_normal", seed)
 
 
 class Orthogonal(Initializer):
@@ -213,23 +207,12 @@ def fans(shape: tuple[int, ...]) -> tuple[float, float]:
     return float(shape[-2] * places), float(shape[-1] * places)
 
 
-NAMES: dict[str, Callable[[], Initializer]] = {
-    "zeros": Zeros,
-    "ones": Ones,
-    "constant": Constant,
-    "random_normal": RandomNormal,
-    "normal": RandomNormal,
-    "truncated_normal": TruncatedNormal,
-    "random_uniform": RandomUniform,
-    "uniform": RandomUniform,
-    "glorot_uniform": GlorotUniform,
-    "glorot_normal": GlorotNormal,
-    "he_uniform": HeUniform,
-    "he_normal": HeNormal,
-    "lecun_uniform": LecunUniform,
-    "lecun_normal": LecunNormal,
-    "orthogonal": Orthogonal,
-}
+KINDS: tuple[type[Initializer], ...] = (
+    Zeros, Ones, Constant, RandomNormal, TruncatedNormal, RandomUniform, GlorotUniform, GlorotNormal, HeUniform,
+    HeNormal, LecunUniform, LecunNormal, Orthogonal,
+)  # fmt: skip
+NAMES: dict[str, Callable[[], Initializer]] = {snake_case(kind.__name__): kind for kind in KINDS}
+NAMES |= {"normal": RandomNormal, "uniform": RandomUniform}
 
 
 @checked

@@ -33,7 +33,7 @@ from nnc.keras.loss_functions import poisson as poisson
 from nnc.keras.loss_functions import sparse_categorical_crossentropy as sparse_categorical_crossentropy
 from nnc.keras.loss_functions import squared_hinge as squared_hinge
 from nnc.keras.masks import mask_of
-from nnc.keras.named import Remembered, named
+from nnc.keras.named import Remembered, named, snake_case
 from nnc.nn.functional import Values
 
 Reduction: TypeAlias = Literal["sum_over_batch_size", "sum", "mean", "none", "mean_with_sample_weight", "auto"]
@@ -198,16 +198,11 @@ CLASSES: tuple[type[Loss], ...] = (
 SHORT = {
     "mse": MeanSquaredError, "mae": MeanAbsoluteError, "mape": MeanAbsolutePercentageError,
     "msle": MeanSquaredLogarithmicError, "kld": KLDivergence, "kullback_leibler_divergence": KLDivergence,
-    "logcosh": LogCosh, "log_cosh": LogCosh, "mean_squared_error": MeanSquaredError,
-    "mean_absolute_error": MeanAbsoluteError, "mean_absolute_percentage_error": MeanAbsolutePercentageError,
-    "mean_squared_logarithmic_error": MeanSquaredLogarithmicError, "poisson": Poisson, "kl_divergence": KLDivergence,
-    "hinge": Hinge, "squared_hinge": SquaredHinge, "categorical_hinge": CategoricalHinge, "huber": Huber,
-    "huber_loss": Huber, "cosine_similarity": CosineSimilarity,
-    "binary_crossentropy": BinaryCrossentropy, "bce": BinaryCrossentropy,
-    "binary_focal_crossentropy": BinaryFocalCrossentropy, "categorical_crossentropy": CategoricalCrossentropy,
-    "sparse_categorical_crossentropy": SparseCategoricalCrossentropy,
+    "logcosh": LogCosh, "huber_loss": Huber, "bce": BinaryCrossentropy,
 }  # fmt: skip
-NAMES: dict[str, type[Loss]] = {kind.__name__: kind for kind in CLASSES} | SHORT
+NAMES: dict[str, type[Loss]] = {
+    **{kind.__name__: kind for kind in CLASSES}, **{snake_case(kind.__name__): kind for kind in CLASSES}, **SHORT
+}  # fmt: skip
 mse, mae, mape, msle, kld = (
     mean_squared_error, mean_absolute_error, mean_absolute_percentage_error, mean_squared_logarithmic_error,
     kl_divergence,

@@ -100,118 +100,89 @@ class _Wrapped(MeanMetricWrapper):
     """A row of the tables below: the mean of one function."""
 
     function: Callable[..., Any]
-    spoken: str
+
+    def __init_subclass__(cls, of: Callable[..., Any]) -> None:
+        super().__init_subclass__()
+        cls.function = staticmethod(of)
 
     def __init__(self, name: str | None = None, dtype: Any = None, **options: Any) -> None:
-        super().__init__(type(self).function, name or self.spoken, dtype, **options)
+        super().__init__(type(self).function, name or snake_case(type(self).__name__), dtype, **options)
 
 
-class BinaryAccuracy(_Wrapped):
+class BinaryAccuracy(_Wrapped, of=binary_accuracy):
     """The share of elements on the right side of `threshold`."""
-
-    function, spoken = staticmethod(binary_accuracy), "binary_accuracy"
 
     def __init__(self, name: str | None = None, dtype: Any = None, threshold: Finite = 0.5) -> None:
         super().__init__(name, dtype, threshold=threshold)
 
 
-class CategoricalAccuracy(_Wrapped):
+class CategoricalAccuracy(_Wrapped, of=categorical_accuracy):
     """The share of examples whose largest output is the class, of shares of classes."""
 
-    function, spoken = staticmethod(categorical_accuracy), "categorical_accuracy"
 
-
-class SparseCategoricalAccuracy(_Wrapped):
+class SparseCategoricalAccuracy(_Wrapped, of=sparse_categorical_accuracy):
     """The share of examples whose largest output is the class."""
 
-    function, spoken = staticmethod(sparse_categorical_accuracy), "sparse_categorical_accuracy"
 
-
-class Accuracy(_Wrapped):
+class Accuracy(_Wrapped, of=lambda t, y: np.mean(np.equal(*_matched(t, y)), axis=-1)):
     """The share of elements that are equal."""
 
-    function, spoken = staticmethod(lambda t, y: np.mean(np.equal(*_matched(t, y)), axis=-1)), "accuracy"
 
-
-class TopKCategoricalAccuracy(_Wrapped):
+class TopKCategoricalAccuracy(_Wrapped, of=top_k_categorical_accuracy):
     """The share of examples whose class is among the k largest."""
 
-    function, spoken = staticmethod(top_k_categorical_accuracy), "top_k_categorical_accuracy"
-
     def __init__(self, k: Count = 5, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name, dtype, k=k)
 
 
-class SparseTopKCategoricalAccuracy(_Wrapped):
+class SparseTopKCategoricalAccuracy(_Wrapped, of=sparse_top_k_categorical_accuracy):
     """The same of numbers of classes."""
 
-    function, spoken = staticmethod(sparse_top_k_categorical_accuracy), "sparse_top_k_categorical_accuracy"
-
     def __init__(self, k: Count = 5, name: str | None = None, dtype: Any = None) -> None:
         super().__init__(name, dtype, k=k)
 
 
-class MeanSquaredError(_Wrapped):
+class MeanSquaredError(_Wrapped, of=losses.mean_squared_error):
     """mean (y_pred - y_true)²"""
 
-    function, spoken = staticmethod(losses.mean_squared_error), "mean_squared_error"
 
-
-class MeanAbsoluteError(_Wrapped):
+class MeanAbsoluteError(_Wrapped, of=losses.mean_absolute_error):
     """mean |y_pred - y_true|"""
 
-    function, spoken = staticmethod(losses.mean_absolute_error), "mean_absolute_error"
 
-
-class MeanAbsolutePercentageError(_Wrapped):
+class MeanAbsolutePercentageError(_Wrapped, of=losses.mean_absolute_percentage_error):
     """100 · mean |y_pred - y_true| / |y_true|"""
 
-    function, spoken = staticmethod(losses.mean_absolute_percentage_error), "mean_absolute_percentage_error"
 
-
-class MeanSquaredLogarithmicError(_Wrapped):
+class MeanSquaredLogarithmicError(_Wrapped, of=losses.mean_squared_logarithmic_error):
     """mean (ln(1 + y_pred) - ln(1 + y_true))²"""
 
-    function, spoken = staticmethod(losses.mean_squared_logarithmic_error), "mean_squared_logarithmic_error"
 
-
-class CosineSimilarity(_Wrapped):
+class CosineSimilarity(_Wrapped, of=losses.cosine_similarity):
     """The cosine of both along the axis."""
-
-    function, spoken = staticmethod(losses.cosine_similarity), "cosine_similarity"
 
     def __init__(self, name: str | None = None, dtype: Any = None, axis: int = -1) -> None:
         super().__init__(name, dtype, axis=axis)
 
 
-class KLDivergence(_Wrapped):
+class KLDivergence(_Wrapped, of=losses.kl_divergence):
     """Σ y_true · ln(y_true / y_pred)"""
 
-    function, spoken = staticmethod(losses.kl_divergence), "kl_divergence"
 
-
-class Poisson(_Wrapped):
+class Poisson(_Wrapped, of=losses.poisson):
     """mean y_pred - y_true · ln y_pred"""
 
-    function, spoken = staticmethod(losses.poisson), "poisson"
 
-
-class BinaryCrossentropy(_Wrapped):
+class BinaryCrossentropy(_Wrapped, of=losses.binary_crossentropy):
     """The loss as a figure."""
 
-    function, spoken = staticmethod(losses.binary_crossentropy), "binary_crossentropy"
 
-
-class CategoricalCrossentropy(_Wrapped):
+class CategoricalCrossentropy(_Wrapped, of=losses.categorical_crossentropy):
     """The loss as a figure."""
 
-    function, spoken = staticmethod(losses.categorical_crossentropy), "categorical_crossentropy"
 
-
-class SparseCategoricalCrossentropy(_Wrapped):
+class SparseCategoricalCrossentropy(_Wrapped, of=losses.sparse_categorical_crossentropy):
     """The loss as a figure."""
-
-    function, spoken = staticmethod(losses.sparse_categorical_crossentropy), "sparse_categorical_crossentropy"
 
 
 class RootMeanSquaredError(Mean):
@@ -282,36 +253,34 @@ class _Confusion(Metric):
         self.counts.assign_add([(w * which).sum() for which in (yes & true, yes & ~true, ~yes & true, ~yes & ~true)])
 
 
-class TruePositives(_Confusion):
+class _Count(_Confusion):
+    """The count at a place of the table."""
+
+    place: int
+
+    def __init_subclass__(cls, place: int) -> None:
+        super().__init_subclass__()
+        cls.place = place
+
+    def result(self) -> Any:
+        """The count."""
+        return Figure(self.counts.value[self.place])
+
+
+class TruePositives(_Count, place=0):
     """How many are rightly positive."""
 
-    def result(self) -> Any:
-        """The count."""
-        return Figure(self.counts.value[0])
 
-
-class FalsePositives(_Confusion):
+class FalsePositives(_Count, place=1):
     """How many are wrongly positive."""
 
-    def result(self) -> Any:
-        """The count."""
-        return Figure(self.counts.value[1])
 
-
-class FalseNegatives(_Confusion):
+class FalseNegatives(_Count, place=2):
     """How many are missed."""
 
-    def result(self) -> Any:
-        """The count."""
-        return Figure(self.counts.value[2])
 
-
-class TrueNegatives(_Confusion):
+class TrueNegatives(_Count, place=3):
     """How many are rightly left out."""
-
-    def result(self) -> Any:
-        """The count."""
-        return Figure(self.counts.value[3])
 
 
 def _ratio(part: float, whole: float) -> Figure:
