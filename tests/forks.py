@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from subprocess import PIPE
 from threading import Thread
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import IO, Any
 
 # What is not ours, and what the command line imports as well. No engine is made, which takes its cache folder then.
@@ -41,6 +41,7 @@ with contextlib.redirect_stderr(io.StringIO()):
     main(["memplan", "nothing.csv"])
 assert not engine.cache_info().currsize
 """
+NOTHING: Mapping[str, int] = MappingProxyType({})
 COMMAND_LINE = "import sys; from nnc.cli.main import process; sys.exit(process())"
 
 
@@ -117,17 +118,21 @@ class ForkingPython:
         env: Mapping[str, str] = os.environ,
         stdout: int = PIPE,
         stderr: int = PIPE,
+        passed: Mapping[str, int] = NOTHING,
     ) -> ForkedProgram:
-        """Run the text of a program."""
+        """Run the text of a program; variables of its environment name the descriptors that are `passed`, there."""
         ours, control = socket.socketpair()
-        request = {"program": program, "arguments": arguments, "cwd": str(cwd or Path.cwd()), "environment": dict(env)}
+        request = {
+            "program": program, "arguments": arguments, "cwd": str(cwd or Path.cwd()), "environment": dict(env),
+            "passed": [*passed],
+        }  # fmt: skip
         given, files = [os.open(os.devnull, os.O_RDONLY)], list[IO[str] | None]()
         for output in (stdout, stderr):
             ours_end, theirs_end = os.pipe() if output == PIPE else (None, os.dup(output))
             files.append(None if ours_end is None else os.fdopen(ours_end, encoding="utf-8"))
             given.append(theirs_end)
         with control:
-            socket.send_fds(self.channel, [b"!"], [*given, control.fileno()])
+            socket.send_fds(self.channel, [b"!"], [*given, *passed.values(), control.fileno()])
         for descriptor in given:
             os.close(descriptor)
         ours.sendall(json.dumps(request).encode() + b"\n")
@@ -149,7 +154,7 @@ def forking(preparation: str) -> ForkingPython:
 def _serve(channel: socket.socket) -> str | None:
     """In a process that is to run a program, its text; None where nobody can ask any more."""
     while True:
-        asked, descriptors, *_ = socket.recv_fds(channel, 1, 4)
+        asked, descriptors, *_ = socket.recv_fds(channel, 1, 8)
         if not asked:
             return None
         if os.fork() == 0:
@@ -184,6 +189,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["environment"])
+    for name in reversed(request["passed"]):
+        os.environ[name] = str(descriptors.pop())
     os.chdir(request["cwd"])
     sys.argv = ["-c", *request["arguments"]]
     for place, descriptor in enumerate(descriptors):

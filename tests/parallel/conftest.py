@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-
-from nnc.parallel.launching import command_of
+from tests.parallel.forked_ranks import command_of
 
 # They are run by ranks, not imported.
 collect_ignore = ["programs"]
@@ -37,7 +36,7 @@ def launched() -> Launched:
 
 @pytest.fixture(scope="session")
 def of_three(launched: Launched, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What three ranks leave. A rank imports for 2 s, so one launch runs the programs one after another."""
+    """What three ranks leave: one launch runs the programs one after another."""
     folder = tmp_path_factory.mktemp("three")
     programs = [["training.py", str(folder / "many.npy")], ["zero.py", str(folder), "1", "2", "3"], ["collectives.py"]]
     result = launched(3, "several.py", json.dumps(programs))

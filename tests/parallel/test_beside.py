@@ -27,8 +27,8 @@ def small_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BESIDE_BYTES", 200)
 
 
-def model(**options: Any) -> nn.Model:
-    tower = nn.Sequential(*[nn.Sequential(nn.Dense(8), nn.Tanh()) for _ in range(LAYERS)], nn.Dense(3))
+def model(layers: int = LAYERS, **options: Any) -> nn.Model:
+    tower = nn.Sequential(*[nn.Sequential(nn.Dense(8), nn.Tanh()) for _ in range(layers)], nn.Dense(3))
     return nn.Model(tower, (6,), optimizer=nn.Adam(0.05), mesh=Mesh(data=2), **options)
 
 
@@ -37,7 +37,7 @@ def test_bits_are_those_of_sums_that_are_waited_for(options: dict[str, Any]) -> 
     def run(rank: int) -> list[np.ndarray]:
         results = []
         for limit in (None, 1 << 40):
-            made, own = model(memory_limit=limit, **options), slice(6 * rank, 6 * rank + 6)
+            made, own = model(4, memory_limit=limit, **options), slice(6 * rank, 6 * rank + 6)
             losses = [made.train_on_batch(X[own], Y[own])[0] for _ in range(4)]
             results.append(np.concatenate([losses, *(value.ravel() for value in made.state_dict().values())]))
         return results

@@ -5,34 +5,39 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import pytest
 from tests.parallel.conftest import PROGRAMS, Launched
+from tests.parallel.forked_ranks import forked_launches
 
 from nnc import nn
 from nnc.nn import read_position
+from nnc.parallel.launching import launch
 
 EPOCHS = "4"
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def calm(launched: Launched, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What comes out where nothing happens."""
     folder = tmp_path_factory.mktemp("calm")
-    with started(folder, "0", "60") as process:
-        assert process.wait(200) == 0
+    assert launched(2, "resumable.py", str(folder), "1", EPOCHS, "60").returncode == 0
     return folder
 
 
-def started(folder: Path, restarts: str, timeout: str) -> subprocess.Popen[str]:
+@contextmanager
+def started(folder: Path, timeout: str, **options: Any) -> Iterator[Future[int]]:
+    """A launch beside us, whose exit code is to come."""
     pytest.importorskip("mpi4py")
     script = [str(PROGRAMS / "resumable.py"), str(folder), "1", EPOCHS, timeout]
-    line = [sys.executable, "-m", "nnc", "launch", "-n", "2", "--restarts", restarts, *script]
-    return subprocess.Popen(line, env=os.environ | {"NNC_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+    with forked_launches(), ThreadPoolExecutor(1) as threads:
+        yield threads.submit(launch, 2, script, **options)
 
 
 def rank_in_training(folder: Path) -> int:
@@ -45,20 +50,21 @@ def rank_in_training(folder: Path) -> int:
 
 
 def test_after_a_rank_is_killed_training_goes_on_to_the_same_bits(calm: Path, tmp_path: Path) -> None:
-    with started(tmp_path, "1", "60") as process:
+    told: list[str] = []
+    with started(tmp_path, "60", restarts=1, told=told.append) as ended:
         os.kill(rank_in_training(tmp_path), signal.SIGKILL)
-        _, told = process.communicate(timeout=200)
-    assert process.returncode == 0, told
-    assert "start 2 of 2" in told
+        assert ended.result(200) == 0
+    assert told == ["ended with 9; start 2 of 2"]
     assert (tmp_path / "result").read_text() == (calm / "result").read_text()
 
 
-def test_a_rank_that_stands_still_is_named_when_time_is_up_and_ends_with_the_others(tmp_path: Path) -> None:
-    with started(tmp_path, "0", "1") as process:
-        still = rank_in_training(tmp_path)
-        os.kill(still, signal.SIGSTOP)
-        _, told = process.communicate(timeout=200)
-    assert process.returncode != 0
+def test_a_rank_that_stands_still_is_named_when_time_is_up_and_ends_with_the_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with started(tmp_path, "1") as ended:
+        os.kill(rank_in_training(tmp_path), signal.SIGSTOP)
+        assert ended.result(200) != 0
+    told = capfd.readouterr().err
     assert "rank 0 waiting 1 s in" in told
     assert "for rank 1" in told
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.parallel.conftest import PROGRAMS, Launched
+from tests.parallel.forked_ranks import forked_launches
 
 from nnc.errors import ArgumentError, UsageError
 from nnc.parallel.launching import command_of, launch
@@ -34,7 +35,8 @@ def test_ranks_that_fail_begin_anew_so_often_and_print_to_files(tmp_path: Path) 
         "import os, sys\nprint('start', os.environ['NNC_RESTART'])\nsys.exit(os.environ['NNC_RESTART'] == '0')\n"
     )
     told: list[str] = []
-    assert launch(2, [str(script)], logs=tmp_path / "logs", restarts=2, told=told.append) == 0
+    with forked_launches():
+        assert launch(2, [str(script)], logs=tmp_path / "logs", restarts=2, told=told.append) == 0
     assert told == ["ended with 1; start 2 of 3"]
     logs = [(tmp_path / "logs" / f"rank-{rank}.log").read_text() for rank in (0, 1)]
     assert all("start 1" in text for text in logs)

@@ -102,7 +102,7 @@ def test_tensor_by_pipe_on_four_ranks_is_one_rank_with_a_table_that_both_ends_re
     one = trained(model(net, None, optimizer=nn.Adam(0.01)), TOKENS, np.roll(TOKENS, 1, 1))
 
     def run(rank: int) -> dict[str, Any]:
-        many = model(net, Mesh(tensor=2, pipe=2), optimizer=nn.Adam(0.01), pipeline=Pipeline(2))
+        many = model(net, Mesh(tensor=2, pipe=2), optimizer=nn.Adam(0.01), pipeline=Pipeline(2, schedule="1f1b"))
         assert many.specs["tokens.weight"].stage == 0
         assert many.specs["1.feed_forward.narrow.weight"].stage == 1
         return trained(many, TOKENS, np.roll(TOKENS, 1, 1))
@@ -117,7 +117,7 @@ def test_parts_of_data_go_through_stages_with_state_in_shards_and_metrics() -> N
 
     def run(rank: int) -> tuple[Any, dict[str, Any]]:
         # Batches of 5 and 1: ranks have 2, 3, 0 and 1 examples, in parts of 1 and 2.
-        many = model(TOWER, Mesh(data=2, pipe=2), zero_stage=1, pipeline=Pipeline(2, starts=("4",)))
+        many = model(TOWER, Mesh(data=2, pipe=2), zero_stage=1, pipeline=Pipeline(2, ("4",), "gpipe"))
         return many.fit(X, Y, batch_size=4, epochs=1), many.state_dict()
 
     other = model(TOWER, None)
@@ -126,7 +126,8 @@ def test_parts_of_data_go_through_stages_with_state_in_shards_and_metrics() -> N
         assert_same(weights, other.state_dict())
 
     def measured(rank: int) -> float:
-        return model(TOWER, Mesh(pipe=2)).fit(X, Y, batch_size=5, epochs=1, metrics=["accuracy"]).rows[-1]["accuracy"]
+        many = model(TOWER, Mesh(pipe=2), pipeline=Pipeline(4, schedule="1f1b"))
+        return many.fit(X, Y, batch_size=5, epochs=1, metrics=["accuracy"]).rows[-1]["accuracy"]
 
     assert run_ranks(2, measured) == [history.rows[-1]["accuracy"]] * 2
 
@@ -139,7 +140,7 @@ def test_stages_cost_the_same_and_begin_where_they_are_told() -> None:
 
 
 def test_the_stage_that_takes_most_is_stated_and_backward_early_takes_less() -> None:
-    tower = nn.Sequential(*[nn.Sequential(nn.Dense(32), nn.Tanh()) for _ in range(8)])
+    tower = nn.Sequential(*[nn.Sequential(nn.Dense(32), nn.Tanh()) for _ in range(6)])
 
     def stated(**options: Any) -> Any:
         made = nn.Model(tower, (32,), loss=nn.MeanSquaredError(), **options)
@@ -150,8 +151,9 @@ def test_the_stage_that_takes_most_is_stated_and_backward_early_takes_less() -> 
     )
     assert early.step.arena < 0.6 * gpipe.step.arena
     assert chosen.step.arena == early.step.arena
-    assert 2 * chosen.weights == stated().weights
-    assert 2 * chosen.optimizer_state == stated().optimizer_state
+    whole = stated()
+    assert 2 * chosen.weights == whole.weights
+    assert 2 * chosen.optimizer_state == whole.optimizer_state
 
 
 def test_units_are_done_once_each_and_gradients_behind_their_part() -> None:

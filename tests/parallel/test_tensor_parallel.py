@@ -21,7 +21,7 @@ from nnc.nn.zoo.language import GPT, LLaMA
 from nnc.onnx import OnnxLayer, read
 from nnc.ops import concatenate, multiply, reduce_max, reduce_sum, reshape, softmax, transpose
 from nnc.ops.movement.broadcast import broadcast_to
-from nnc.parallel import Mesh, joined
+from nnc.parallel import Mesh, Pipeline, joined
 from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE
 from nnc.parallel.tensor_shards import block_of
 from nnc.symbolic import SymbolicGraph
@@ -189,7 +189,7 @@ def test_files_of_others_and_their_adapters_are_split_and_cut_like_layers(rank: 
 
     def run(mesh: Mesh | None) -> dict[str, Any]:
         body = OnnxLayer(read(tmp_path / "net.onnx"), rank=rank)
-        made = nn.Model(body, (4,), optimizer=nn.SGD(0.1), mesh=mesh)
+        made = nn.Model(body, (4,), optimizer=nn.SGD(0.1), mesh=mesh, pipeline=Pipeline(schedule="gpipe"))
         if mesh == Mesh(tensor=2):
             split = {"w0": 1, "b0": 0, "w1": 1} if not rank else {"w0_lora_b": 1, "w1_lora_b": 1}
             assert axes_of(made) == split

@@ -16,7 +16,6 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Simulation, Wire, simulate
-from nnc.symbolic.sharing.openings import Templates
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -112,13 +111,10 @@ class ModelSteps(ModelWeights):
 
     def _largest_stage(self, key: StepKey, stages: int) -> ModelMemory:
         """The statement of the stage that takes most, where nobody launched their ranks."""
-        chosen = self.options
-        if key.kind is StepKind.TRAIN:
-            schedule = StepBuilder(chosen, self.specs).schedule(key, chosen.precision)
-            chosen = replace(chosen, pipeline=replace(chosen.pipeline, schedule=schedule))
-        options = [replace(chosen, stage=stage) for stage in range(stages)]
-        plans = [(each, StepBuilder(each, self.specs).build(key, each.precision, Templates())) for each in options]
-        return max((self._memory_of(key.kind, plan, each) for each, plan in plans), key=lambda memory: memory.total)
+        planned = StepBuilder(self.options, self.specs).stages(key, self.options.precision)
+        options = [replace(self.options, stage=stage) for stage in range(stages)]
+        memories = [self._memory_of(key.kind, planned(stage), each) for stage, each in enumerate(options)]
+        return max(memories, key=lambda memory: memory.total)
 
     def simulate(self, batch: int, wire: Wire, computing: float, length: int = 0) -> Simulation:
         """What a training step takes on the ranks of the model's mesh, each with `batch` examples; nothing is run.

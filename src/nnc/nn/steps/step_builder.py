@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -60,28 +60,32 @@ class StepBuilder:
             inputs = step.input_symbols(key.batch, key.length)
             return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
         if self.options.pipe_ranks is not None:
-            return self._staged(key, precision)
+            return self.stages(key, precision)(self.options.pipe_stage)
         kind = (replace(key, batch=0, length=0), precision)
         draft = templates.draft(kind, {EXAMPLES: (key.batch, key.length)}, partial(self._template, key, precision))
         return self._traced(key, precision).planned() if draft is None else draft.planned()
 
-    def _staged(self, key: StepKey, precision: DType | None) -> PlannedStep:
-        """The step of our stage."""
-        if key.kind is not StepKind.TRAIN:
-            return self._traced(key, precision).planned()
-        return self._scheduled(key, precision, self.schedule(key, precision))
+    def stages(self, key: StepKey, precision: DType | None) -> Callable[[int], PlannedStep]:
+        """The planned step of each stage.
 
-    def schedule(self, key: StepKey, precision: DType | None) -> Schedule:
-        """That of all stages: the one that is asked for, or by which the first of them takes less memory."""
-        asked, first = self.options.pipeline.schedule, replace(self, options=replace(self.options, stage=0))
+        All train by one schedule: the one that is asked for, or by which the first stage takes less memory.
+        """
+
+        def planned(stage: int, schedule: Schedule | None) -> PlannedStep:
+            builder = replace(self, options=replace(self.options, stage=stage))
+            if schedule is None:
+                return builder._traced(key, precision).planned()
+            return pipelined(builder.begin(key.kind, precision), key, schedule).planned()
 
         def arena(schedule: Schedule) -> int:
-            return first._scheduled(key, precision, schedule).step.program.memory().arena
+            return firsts[schedule].step.program.memory().arena
 
-        return min(SCHEDULES, key=arena) if asked is None else asked
-
-    def _scheduled(self, key: StepKey, precision: DType | None, schedule: Schedule) -> PlannedStep:
-        return pipelined(self.begin(key.kind, precision), key, schedule).planned()
+        asked = self.options.pipeline.schedule
+        if key.kind is not StepKind.TRAIN or asked is not None:
+            return partial(planned, schedule=asked if key.kind is StepKind.TRAIN else None)
+        firsts = {schedule: planned(0, schedule) for schedule in SCHEDULES}
+        chosen = min(SCHEDULES, key=arena)
+        return lambda stage: planned(stage, chosen) if stage else firsts[chosen]
 
     def _template(self, key: StepKey, precision: DType | None, opening: Opening) -> StepTemplate | None:
         """The step for open sizes; None where layers refuse them, whose code may be anybody's."""
