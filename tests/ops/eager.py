@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from nnc.backends.reference.kernels import KERNELS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import dtype_of
-from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.elementwise.pointwise import add
 from nnc.ops.movement.movement import EmbedAttrs, embed
+from nnc.ops.operand import PlacedOperand
 from nnc.ops.rules import Applied, Gradients, differentiate, infer
 
 # `Any`: elements of any type, as in the kernels.
@@ -32,30 +33,16 @@ STEP = 1e-5
 DIRECTIONS = 2
 
 
-class Eager(ArithmeticOperand):
+class Eager(PlacedOperand, ArithmeticOperand):
     """An array, its place in the memory of `root`, and the record that made it (None for leaves)."""
 
-    __slots__ = ("_offset", "_spec", "_strides", "array", "record", "root")
+    __slots__ = ("array", "record", "root")
 
     def __init__(self, array: Array, record: Record | None = None, spec: TensorSpec | None = None) -> None:
+        super().__init__(spec or TensorSpec(array.shape, dtype_of(array.dtype)))
         self.array = array
         self.record = record
         self.root = self
-        self._spec = spec or TensorSpec(array.shape, dtype_of(array.dtype))
-        self._offset = 0
-        self._strides = contiguous_strides(array.shape)
-
-    @property
-    def spec(self) -> TensorSpec:
-        return self._spec
-
-    @property
-    def strides(self) -> Shape:
-        return self._strides
-
-    @property
-    def offset(self) -> int:
-        return self._offset
 
     def apply(self, command: AnyCommand, inputs: Sequence[Eager | None]) -> tuple[Eager, ...]:
         specs = infer(command.op, command.attrs, tuple(None if x is None else x.spec for x in inputs))

@@ -24,6 +24,7 @@ from nnc.core.values.spec import Layout, Shape, TensorSpec, contiguous_strides
 from nnc.errors import BackendError, UsageError
 from nnc.onnx.node import Array
 from nnc.ops.arithmetic import ArithmeticOperand
+from nnc.ops.operand import PlacedOperand
 from nnc.ops.rules import infer
 from nnc.symbolic import ExecKey, Symbol, SymbolicGraph, TensorKey, TensorSymbol
 from nnc.symbolic.ir import bodies_of
@@ -35,30 +36,15 @@ END = np.iinfo(np.int64).max
 Written: TypeAlias = "str | ExportOperand | tuple[str | ExportOperand | None, ...]"
 
 
-class ExportOperand(ArithmeticOperand):
+class ExportOperand(PlacedOperand, ArithmeticOperand):
     """A tensor of the file, or a view of one; what is applied to it is written as nodes at once."""
 
-    __slots__ = ("_offset", "_spec", "_strides", "name", "root", "writer")
+    __slots__ = ("name", "root", "writer")
 
     def __init__(self, writer: OnnxWriter, spec: TensorSpec, name: str = "", root: ExportOperand | None = None) -> None:
-        self.writer, self.name, self._spec = writer, name, spec
+        super().__init__(spec)
+        self.writer, self.name = writer, name
         self.root = self if root is None else root
-        self._offset, self._strides = 0, contiguous_strides(spec.shape)
-
-    @property
-    def spec(self) -> TensorSpec:
-        """Shape and element type."""
-        return self._spec
-
-    @property
-    def strides(self) -> Shape:
-        """Strides in elements over the root."""
-        return self._strides
-
-    @property
-    def offset(self) -> int:
-        """Elements before the first one in the root."""
-        return self._offset
 
     def apply(self, command: AnyCommand, inputs: Sequence[ExportOperand | None]) -> tuple[ExportOperand, ...]:
         """The nodes of the command."""

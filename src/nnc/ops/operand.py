@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self, TypeVar
 
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.spec import Shape, TensorSpec
+from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.errors import UsageError
 from nnc.graph import Op
 
@@ -44,6 +44,32 @@ class Operand(ABC):
     def shape(self) -> Shape:
         """Sizes, slowest axis first."""
         return self.spec.shape
+
+
+class PlacedOperand(Operand):
+    """An operand that keeps its spec and where it lies; contiguous at the beginning of its root unless told."""
+
+    __slots__ = ("_offset", "_spec", "_strides")
+
+    def __init__(self, spec: TensorSpec, offset: int = 0, strides: Shape | None = None) -> None:
+        self._spec = spec
+        self._offset = offset
+        self._strides = contiguous_strides(spec.shape) if strides is None else strides
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Shape, element type, layout and device."""
+        return self._spec
+
+    @property
+    def strides(self) -> Shape:
+        """Strides in elements over the memory of the root."""
+        return self._strides
+
+    @property
+    def offset(self) -> int:
+        """Elements between the root's first element and this operand's."""
+        return self._offset
 
 
 A = TypeVar("A")

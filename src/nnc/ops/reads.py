@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
+from nnc.core.values.spec import Shape, TensorSpec
 from nnc.graph import Op
-from nnc.ops.operand import Operand
+from nnc.ops.operand import PlacedOperand
 from nnc.ops.rules import GRADIENT, Applied, NotDifferentiable, differentiate, infer
 
 __all__ = ["GradientReads", "gradient_reads"]
@@ -31,31 +31,14 @@ class GradientReads:
     outputs: tuple[int, ...]
 
 
-class Marked(Operand):
+class Marked(PlacedOperand):
     """An operand without elements: its spec, where it lies in its root, and which operands it is computed from."""
 
-    __slots__ = ("_offset", "_spec", "_strides", "marks")
+    __slots__ = ("marks",)
 
     def __init__(self, spec: TensorSpec, marks: frozenset[Mark], offset: int = 0, strides: Shape | None = None) -> None:
-        self._spec = spec
-        self._offset = offset
-        self._strides = contiguous_strides(spec.shape) if strides is None else strides
+        super().__init__(spec, offset, strides)
         self.marks = marks
-
-    @property
-    def spec(self) -> TensorSpec:
-        """Shape, element type, layout and device."""
-        return self._spec
-
-    @property
-    def strides(self) -> Shape:
-        """Strides in elements over the memory of the root."""
-        return self._strides
-
-    @property
-    def offset(self) -> int:
-        """Elements between the root's first element and this operand's."""
-        return self._offset
 
     def apply(self, command: AnyCommand, inputs: Sequence[Marked | None]) -> tuple[Marked, ...]:
         """Outputs with the marks of all inputs."""

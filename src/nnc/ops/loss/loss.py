@@ -18,15 +18,18 @@ Gradients are pointwise in x, t and, for the sigmoid, its output, so they are wr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
+from typing import TypeVar
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import BF16, F16, F32, F64, DType
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
-from nnc.ops.batching import batched_rows, batched_within
+from nnc.graph import Op
+from nnc.ops.batching import BatchRule, batched_rows, batched_within
 from nnc.ops.elementwise.pointwise import abs, add, affine, divide, exp, log, maximum, minimum, multiply, relu, subtract
 from nnc.ops.examples import INDICES, Example
 from nnc.ops.movement.broadcast import broadcast_to, reshape
@@ -299,39 +302,35 @@ def _categorical_gradient(call: Applied[CategoricalCrossEntropyAttrs], gradients
 
 # ---- operators
 
-MEAN_SQUARED_ERROR = operator(
-    "mean_squared_error",
-    LossAttrs,
-    ("x", "target"),
-    ("loss",),
-    infer=_infer_squared,
-    gradient=_squared_gradient,
-    pattern=Pattern.REDUCTION,
-    batched=batched_within(),
-    doc="loss[n] = mean or sum of (x - t)²",
+A = TypeVar("A")
+_WITHIN = batched_within()
+
+
+def _of_pairs(
+    name: str,
+    attributes: type[A],
+    infer: Callable[[A, Specs], Specs],
+    gradient: Callable[[Applied[A], Gradients], Gradients],
+    doc: str,
+    batched: BatchRule = _WITHIN,
+) -> Op[A]:
+    """An operator of x and a target, reduced to a number per example."""
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ("x", "target"), ("loss",)
+    reduced = Pattern.REDUCTION
+    return operator(name, attributes, *names, infer=infer, gradient=gradient, pattern=reduced, batched=batched, doc=doc)
+
+
+MEAN_SQUARED_ERROR = _of_pairs(
+    "mean_squared_error", LossAttrs, _infer_squared, _squared_gradient, "loss[n] = mean or sum of (x - t)²"
 )
-SMOOTH_L1 = operator(
-    "smooth_l1",
-    SmoothL1Attrs,
-    ("x", "target"),
-    ("loss",),
-    infer=_infer_smooth,
-    gradient=_smooth_gradient,
-    pattern=Pattern.REDUCTION,
-    batched=batched_within(),
-    doc="loss[n] = mean or sum of d² / 2β where |d| < β, else |d| - β / 2; d = x - t",
-)
-BINARY_CROSS_ENTROPY = operator(
-    "binary_cross_entropy",
-    BinaryCrossEntropyAttrs,
-    ("x", "target"),
-    ("loss",),
-    infer=_infer_binary,
-    gradient=_binary_gradient,
-    pattern=Pattern.REDUCTION,
-    batched=batched_within(),
-    doc="loss[n] = mean or sum of -(w · t · ln x + (1 - t) · ln (1 - x))",
-)
+SMOOTH_L1 = _of_pairs(
+    "smooth_l1", SmoothL1Attrs, _infer_smooth, _smooth_gradient,
+    "loss[n] = mean or sum of d² / 2β where |d| < β, else |d| - β / 2; d = x - t",
+)  # fmt: skip
+BINARY_CROSS_ENTROPY = _of_pairs(
+    "binary_cross_entropy", BinaryCrossEntropyAttrs, _infer_binary, _binary_gradient,
+    "loss[n] = mean or sum of -(w · t · ln x + (1 - t) · ln (1 - x))",
+)  # fmt: skip
 SIGMOID_BINARY_CROSS_ENTROPY = operator(
     "sigmoid_binary_cross_entropy",
     BinaryCrossEntropyAttrs,
@@ -340,20 +339,13 @@ SIGMOID_BINARY_CROSS_ENTROPY = operator(
     infer=_infer_sigmoid,
     gradient=_sigmoid_gradient,
     inplace=Inplace(allowed=((0, 1),)),
-    batched=batched_within(),
+    batched=_WITHIN,
     doc="loss[n] = mean or sum of (1 - t) · x + (1 + (w - 1) · t) · ln (1 + e^-x); probability = sigmoid(x)",
 )
-CATEGORICAL_CROSS_ENTROPY = operator(
-    "categorical_cross_entropy",
-    CategoricalCrossEntropyAttrs,
-    ("x", "target"),
-    ("loss",),
-    infer=_infer_categorical,
-    gradient=_categorical_gradient,
-    pattern=Pattern.REDUCTION,
-    batched=batched_rows,
-    doc="loss[n…] = -sum_c t'[n…, c] · ln x[n…, c], t' = (1 - s) · t + s / classes",
-)
+CATEGORICAL_CROSS_ENTROPY = _of_pairs(
+    "categorical_cross_entropy", CategoricalCrossEntropyAttrs, _infer_categorical, _categorical_gradient,
+    "loss[n…] = -sum_c t'[n…, c] · ln x[n…, c], t' = (1 - s) · t + s / classes", batched_rows,
+)  # fmt: skip
 LABEL_DISTRIBUTION = operator(
     "label_distribution",
     LabelDistributionAttrs,

@@ -27,13 +27,14 @@ if F were 0 there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import OptionalSpecs, TensorSpec, spec
 from nnc.errors import NotDifferentiableError, ShapeError
+from nnc.graph import Op
 from nnc.ops.batching import batched_rows
 from nnc.ops.elementwise.complex_numbers import conjugate
 from nnc.ops.elementwise.pointwise import (
@@ -277,78 +278,41 @@ def _determinant_work(attrs: NoAttrs, inputs: OptionalSpecs, outputs: Sequence[T
     return count * max(2 * n**3 // 3, n)
 
 
-CHOLESKY = operator(
-    "cholesky",
-    NoAttrs,
-    ("a",),
-    ("l",),
-    infer=_infer_cholesky,
-    gradient=_cholesky_gradient,
-    work=_cholesky_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX,)),
-    doc="l · lᵀ = a, l lower triangular",
-)
-SOLVE = operator(
-    "solve",
-    NoAttrs,
-    ("a", "b"),
-    ("x",),
-    infer=_infer_solve,
-    gradient=_solve_gradient,
-    work=_solve_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX, MATRIX)),
-    doc="a · x = b",
-)
-QR = operator(
-    "qr",
-    NoAttrs,
-    ("a",),
-    ("q", "r"),
-    infer=_infer_qr,
-    gradient=_qr_gradient,
-    work=_qr_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX,)),
-    doc="q · r = a, q with orthonormal columns, r upper triangular",
-)
-SVD = operator(
-    "svd",
-    NoAttrs,
-    ("a",),
-    ("u", "s", "v"),
-    infer=_infer_svd,
-    gradient=_svd_gradient,
-    work=_svd_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX,)),
-    doc="u · diag(s) · v = a, s descending",
-)
+def _of_matrix(
+    name: str,
+    outputs: tuple[str, ...],
+    infer: Callable[[NoAttrs, Specs], Specs],
+    gradient: Callable[[Applied[NoAttrs], Gradients], Gradients],
+    work: Callable[[NoAttrs, OptionalSpecs, Sequence[TensorSpec]], int],
+    doc: str,
+    inputs: tuple[str, ...] = ("a",),
+) -> Op[NoAttrs]:
+    """An operator of matrices, or of each of a batch of them."""
+    return operator(
+        name,
+        NoAttrs,
+        inputs,
+        outputs,
+        infer=infer,
+        gradient=gradient,
+        work=work,
+        batched=batched_rows,
+        example=Example(NoAttrs(), (MATRIX,) * len(inputs)),
+        doc=doc,
+    )
 
-EIGH = operator(
-    "eigh",
-    NoAttrs,
-    ("a",),
-    ("w", "v"),
-    infer=_infer_eigh,
-    gradient=_eigh_gradient,
-    work=_svd_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX,)),
-    doc="a · v = v · diag(w), w ascending",
+
+CHOLESKY = _of_matrix(
+    "cholesky", ("l",), _infer_cholesky, _cholesky_gradient, _cholesky_work, "l · lᵀ = a, l lower triangular"
 )
-SLOGDET = operator(
-    "slogdet",
-    NoAttrs,
-    ("a",),
-    ("sign", "logarithm"),
-    infer=_infer_slogdet,
-    gradient=_slogdet_gradient,
-    work=_determinant_work,
-    batched=batched_rows,
-    example=Example(NoAttrs(), (MATRIX,)),
-    doc="det a = sign · e^logarithm",
+SOLVE = _of_matrix("solve", ("x",), _infer_solve, _solve_gradient, _solve_work, "a · x = b", ("a", "b"))
+QR = _of_matrix(
+    "qr", ("q", "r"), _infer_qr, _qr_gradient, _qr_work, "q · r = a, q with orthonormal columns, r upper triangular"
+)
+SVD = _of_matrix("svd", ("u", "s", "v"), _infer_svd, _svd_gradient, _svd_work, "u · diag(s) · v = a, s descending")
+EIGH = _of_matrix("eigh", ("w", "v"), _infer_eigh, _eigh_gradient, _svd_work, "a · v = v · diag(w), w ascending")
+SLOGDET = _of_matrix(
+    "slogdet", ("sign", "logarithm"), _infer_slogdet, _slogdet_gradient, _determinant_work, "det a = sign · e^logarithm"
 )
 complement = UnaryOperator("complement", ("q",), "m - n columns that with those of q[m, n] are an orthonormal basis")
 describe(
