@@ -12,7 +12,7 @@ from tests.fuzz.graphs.case import Case, Fault
 from nnc.errors import VerificationError
 from nnc.planning import Plan, Problem, faults
 from nnc.symbolic import Compiled, compile
-from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.check.lent_memory import check_plan
 from nnc.symbolic.compiler.place.liveness import LiveRanges
 from nnc.symbolic.compiler.place.memory import ArenaLayout, BlockSpan, lay_out
 
@@ -120,7 +120,7 @@ def share_bytes(problem: Problem, plan: Plan) -> bool:
 
 def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
     """A life that ends before its last use: refused where somebody takes its bytes before."""
-    problem = _judged(compiled, copy.deepcopy(compiled.planned.lives))[0].problem
+    problem = _judged(compiled, _copied(compiled.planned.lives))[0].problem
     long = [
         place
         for place, life in enumerate(compiled.planned.lives.blocks())
@@ -129,7 +129,7 @@ def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
     if not long:
         return "no long life"
     place = numbers.choice(long)
-    lives = copy.deepcopy(compiled.planned.lives)
+    lives = _copied(compiled.planned.lives)
     life = lives.blocks()[place]
     # Whoever is born at the last use may write over what it reads.
     blocks = [*problem.blocks]
@@ -145,7 +145,7 @@ def _ended_early(compiled: Compiled, numbers: random.Random) -> str:
 
 def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
     """A value in the memory of another that lives before it and behind it: refused."""
-    lives = copy.deepcopy(compiled.planned.lives)
+    lives = _copied(compiled.planned.lives)
     pairs = [
         (one, other)
         for one, inner in lives.of.items()
@@ -162,15 +162,19 @@ def _inside_another(compiled: Compiled, numbers: random.Random) -> str:
     return "inside another"
 
 
+def _copied(lives: LiveRanges) -> LiveRanges:
+    """The same lives to damage, but for the blocks of bodies, whose plans know them."""
+    return copy.deepcopy(lives, {id(life): life for inside in lives.inside.values() for life in inside})
+
+
 def _judged(compiled: Compiled, lives: LiveRanges) -> tuple[ArenaLayout, bool]:
     """The plan of these lives, and whether the check of reads, as debug runs make it, refuses it."""
     planned = compiled.planned
     inside = [(life, step, step + 1) for step, blocks in lives.inside.items() for life in blocks]
     spans = [*((life, life.lower, life.upper) for life in lives.blocks()), *inside]
     layout = lay_out([BlockSpan(life, lower, upper, "", planned.graph) for life, lower, upper in spans])
-    offsets = {id(life): offset for life, offset in layout.placed()}
     try:
-        check_reads(planned.graph, planned.order, lives, offsets, planned.kept)
+        check_plan(replace(planned, lives=lives, layout=layout))
     except VerificationError:
         return layout, True
     return layout, False

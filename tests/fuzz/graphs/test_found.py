@@ -14,10 +14,12 @@ from nnc.concrete import CountBelow
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import F32, F64, I64
 from nnc.core.values.spec import TensorSpec, spec
-from nnc.errors import MemoryLimitError
+from nnc.errors import MemoryLimitError, VerificationError
 from nnc.ops.elementwise.pointwise import AFFINE, AffineAttrs
 from nnc.ops.movement.fill import FILL, FillAttrs, fill_like
 from nnc.symbolic import Symbol, SymbolicGraph, backward, case_of, compile, faults, while_loop
+from nnc.symbolic.compiler.check.lent_memory import check_plan
+from nnc.symbolic.compiler.place.slots import use_outer_memory
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.text import dump, parse
 
@@ -130,3 +132,15 @@ def test_what_a_loop_of_one_branch_hands_back_is_no_result_in_memory_that_ends(t
     values = {x: np.arange(1, 7, dtype=np.float32).reshape(2, 3), choice: np.array(1)}
     for got, want in zip(compile(graph, made, backend="reference")(values, *made), interpret(graph, made, values)):
         np.testing.assert_array_equal(got, want)
+
+
+def test_the_verifier_sees_a_loop_that_ends_in_what_its_branch_was_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan above as it was made before: refused without a look at values."""
+
+    def careless(*arguments: object) -> object:
+        return use_outer_memory(*arguments[:5], lambda old, new: True, *arguments[6:])  # type: ignore[arg-type]
+
+    monkeypatch.setattr("nnc.symbolic.compiler.place.pipeline.use_outer_memory", careless)
+    built = case_of_seed(9_001_665).fresh()
+    with short_search(), pytest.raises(VerificationError, match="one block, and the graph around has them in two"):
+        check_plan(compile(built.graph, built.wanted, backend="reference").planned)

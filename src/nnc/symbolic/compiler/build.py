@@ -36,21 +36,19 @@ from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic.compiler.body_tests import bounded, chooser
-from nnc.symbolic.compiler.check.reads import check_reads
-from nnc.symbolic.compiler.check.turns import turns
+from nnc.symbolic.compiler.check.lent_memory import check_plan
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
-from nnc.symbolic.compiler.loop_places import places_in_body, resident_parameters
+from nnc.symbolic.compiler.loop_places import places_in_body
 from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
+from nnc.symbolic.compiler.place.body_lives import resident_parameters
 from nnc.symbolic.compiler.place.concatenation import copied_parts
-from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at
+from nnc.symbolic.compiler.place.liveness import LiveRange, OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.slots import Slot, trips
-from nnc.symbolic.compiler.views import begins_at, part_of, view_root
+from nnc.symbolic.compiler.place.slots import trips
+from nnc.symbolic.compiler.views import part_of, view_root
 from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
-# Between the arenas of two devices, where addresses are compared.
-FAR = 1 << 48
 _COPY = Command(contiguous, NoAttrs())
 
 
@@ -62,8 +60,7 @@ class GraphBuilder:
 
     `places` are the roots that live elsewhere; `build` adds the others. The body of a loop has `moving` slots, and
     writes `rows`: those of its parameters at the breakpoint, the others at the end. `lend` gives the memory of a block
-    around a body that has no place of its own; there are at `most` so many iterations of it, where that is known.
-    `begin` is called before the first of the caller's roots `written` is.
+    around a body that has no place of its own. `begin` is called before the first of the caller's roots `written` is.
     """
 
     planned: PlannedGraph
@@ -78,7 +75,6 @@ class GraphBuilder:
     lend: Callable[[TensorKey, TensorSpec], Place] = nothing_lent
     begin: Callable[[], None] | None = None
     written: frozenset[TensorKey] = frozenset()
-    most: int | None = 1
     _last: tuple[ConcreteKey, ...] = ()
     _ends: list[tuple[ConcreteKey, ...]] = field(default_factory=list)
     _tested: tuple[ConcreteKey, ...] = ()
@@ -227,40 +223,12 @@ class GraphBuilder:
         return dead
 
     def _write_check(self) -> WriteCheck:
-        """Over the arena and the guards around it, or over what a body has there."""
+        """Over the arena and the guards around it, or over what a body has there; with the check of the whole plan."""
         graph, order, lives = self.planned.graph, self.planned.order, self.planned.lives
-        slots, most = self.planned.slots, self.most
-        for offsets, outside in turns(slots, lives, self._apart(lives), self._address, self._elsewhere(), most):
-            check_reads(graph, order, lives, offsets, self.planned.kept, outside)
-        whole = not self.is_body
+        if not self.is_body:
+            check_plan(self.planned)
         seen = {id(life): self.offsets[id(life)] for life in lives.of_host() if id(life) in self.offsets}
-        return checked_writes(self.arenas[HOST].bytes, self.base, graph, order, lives, seen, whole=whole)
-
-    def _address(self, memory: Slot) -> int | None:
-        """The offset of a memory of the slots; None for one that is not always in the same place."""
-        place = self._slot_memory(memory)
-        begin = FAR * [*self.arenas].index(str(place.spec.device))
-        return place.offset + begin if self._lies_in_arena(place) else None
-
-    def _apart(self, lives: LiveRanges) -> dict[int, int]:
-        """The offsets, where arenas of different devices begin far from each other."""
-        begins = {id(life): FAR * [*self.arenas].index(life.memory) for life in lives.every_block() if life.nbytes}
-        return {block: offset + begins.get(block, 0) for block, offset in self.offsets.items()}
-
-    def _slot_memory(self, memory: Slot) -> Place:
-        assert self.moving is not None
-        slots = self.planned.slots
-        device = device_of(slots.memories[memory].memory)
-        return self.moving.memory(memory, workspace_spec(slots.sizes[memory]).on(device))
-
-    def _elsewhere(self) -> frozenset[TensorKey]:
-        """The carried roots whose initial value does not lie in their slot."""
-        return frozenset(
-            root
-            for root, slot in self.planned.slots.of.items()
-            if isinstance(place := self.places.get(root), Carry)
-            and not begins_at(place.initial, self._slot_memory(slot))
-        )
+        return checked_writes(self.arenas[HOST].bytes, self.base, graph, order, lives, seen, whole=not self.is_body)
 
     def _add_exec(self, step: int, key: ExecKey, bodies: tuple[PlannedGraph, ...]) -> None:
         record, workspace = self.planned.graph.execs[key], self.planned.lives.workspaces.get(step)
@@ -309,7 +277,6 @@ class GraphBuilder:
             moving,
             rows,
             self._lend(dict(zip(attrs.body.parameters, record.inputs, strict=True)), self.moving),
-            most=trips(attrs),
         ).build()
         for key, result in zip(attrs.body.parameters, attrs.body.results, strict=False):
             carry = builder.place(key)

@@ -17,13 +17,6 @@ from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import TensorKey
 
 
-def begins_at(place: Place, memory: Place) -> bool:
-    """Whether a place is the memory, or its beginning."""
-    if isinstance(place, Tensor) and isinstance(memory, Tensor):
-        return place.storage is memory.storage and place.offset == memory.offset
-    return place is memory
-
-
 def view_root(graph: SymbolicGraph, key: TensorKey, root: Tensor) -> Tensor:
     """The part of `root` that an alias names; LayoutError for memory that has gaps."""
     if not root.is_contiguous:

@@ -18,7 +18,7 @@ from nnc.core.values.storage import ALIGNMENT
 from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.symbolic import SymbolicGraph, compile, while_loop
-from nnc.symbolic.compiler.check.reads import check_reads
+from nnc.symbolic.compiler.check.lent_memory import check_plan
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 
 pytestmark = pytest.mark.usefixtures("debug")
@@ -98,13 +98,13 @@ def test_a_step_that_reads_what_another_has_written_over_is_named() -> None:
     compiled = compile(graph, [z], backend="reference")
     planned = compiled.planned
     offsets = offsets_of(planned)
-    check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+    check_plan(planned, offsets)
     offsets[id(planned.lives.of[y.key])] = offsets[id(planned.lives.of[x.key])]
     message = (
         r"gemm of %2 gemm: f32\[4, 4\] \(test_writes.py:\d+\) writes over %0 x: f32\[4, 4\], which it reads out of step"
     )
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+        check_plan(planned, offsets)
 
 
 def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None:
@@ -120,7 +120,7 @@ def test_a_value_that_is_written_over_too_early_is_found_by_its_reader() -> None
     offsets[id(late)] = offsets[id(early)]
     message = r"gemm of .* reads %1 a: f32\[8, 8\], whose bytes broadcast_to of .*wide.* has written over"
     with pytest.raises(VerificationError, match=message):
-        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+        check_plan(planned, offsets)
 
 
 def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
@@ -133,7 +133,7 @@ def test_a_wanted_value_that_is_written_over_is_found_at_the_end() -> None:
     offsets = offsets_of(planned)
     offsets[id(late)] = offsets[id(early)]
     with pytest.raises(VerificationError, match=r"the end of the run reads %1 a: f32\[8\], whose bytes"):
-        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+        check_plan(planned, offsets)
 
 
 def test_a_block_of_a_body_on_what_its_step_uses_is_named() -> None:
@@ -145,10 +145,10 @@ def test_a_block_of_a_body_on_what_its_step_uses_is_named() -> None:
     planned = compile(graph, [loop.result(state)], backend="reference").planned
     ((inside, *_),) = planned.lives.inside.values()
     offsets = offsets_of(planned)
-    check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+    check_plan(planned, offsets)
     offsets[id(inside)] = offsets[id(planned.lives.of[w.key])]
-    with pytest.raises(VerificationError, match=r"a block inside while of .* lies on %1 w: f32\[4, 4\], which it"):
-        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+    with pytest.raises(VerificationError, match=r"gemm of .* writes over %2 w: f32\[4, 4\], which it reads"):
+        check_plan(planned, offsets)
 
 
 def test_two_results_in_the_same_bytes_are_named() -> None:
@@ -158,4 +158,4 @@ def test_two_results_in_the_same_bytes_are_named() -> None:
     offsets = offsets_of(planned)
     offsets.update((id(planned.lives.of[symbol.key]), 0) for symbol in (values, places))
     with pytest.raises(VerificationError, match=r"writes %1 sort: f32\[8\] and %2 sort: i64\[8\] to the same bytes"):
-        check_reads(graph, planned.order, planned.lives, offsets, planned.kept)
+        check_plan(planned, offsets)

@@ -7,16 +7,18 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from nnc.symbolic.compiler.place.liveness import (
     LiveRange,
     LiveRanges,
+    OuterMemory,
     ends_at,
     live_range_of,
 )
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import (
+    Slots,
     handed_operands,
     trips,
 )
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
-from nnc.symbolic.ir import SymbolicGraph, bodies_of
+from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 
@@ -50,26 +52,6 @@ def one_to_one(pairs: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
 def bytes_of(graph: SymbolicGraph, keys: Iterable[TensorKey]) -> int:
     """The bytes of these tensors together."""
     return sum(graph.tensors[key].spec.nbytes for key in keys)
-
-
-def over_when_entered(record: ExecSymbol, chosen: int, branches: Sequence[PlannedGraph]) -> Sequence[int]:
-    """Places of inputs that are not read behind the choice: those it is made by, and those no branch reads."""
-    bodies = [body for _, body in bodies_of(record.command)]
-    return [
-        place
-        for place in range(len(record.inputs))
-        if place < chosen
-        or not any(
-            body.parameters[place - chosen] in body.results or value.touches(body.parameters[place - chosen])
-            for value, body in zip(branches, bodies, strict=True)
-        )
-    ]
-
-
-def ends_with(lives: LiveRanges, key: TensorKey | None, step: int) -> bool:
-    """Is the block of an input there that ends with the step?"""
-    life = None if key is None else lives.of.get(key)
-    return life is not None and ends_at(life, step)
 
 
 def lendable(record: ExecSymbol, lives: LiveRanges, may_write: Callable[[TensorKey], bool]) -> frozenset[int]:
@@ -107,3 +89,25 @@ def keep_unwritten(
         else:
             lives.of[root] = live_range_of(graph, root, end, end + 1)
             lives.fills.setdefault(end, []).append(root)
+
+
+def resident_parameters(
+    attrs: WhileAttrs, slots: Slots, outer: OuterMemory, record: ExecSymbol
+) -> frozenset[TensorKey]:
+    """The carried symbols that lie in their slots from the first iteration on."""
+    body, resident = attrs.body, set[TensorKey]()
+    if slots.passed:
+        return frozenset()
+    carried = body.parameters[: attrs.carried]
+    given = {
+        key
+        for key, initial in zip(carried, record.inputs, strict=False)
+        if key in slots.of and outer.roots.get(slots.of[key]) == initial
+    }
+    for key in given:
+        links = [key]
+        while links[-1] in given and body.results[carried.index(links[-1])] in carried:
+            links.append(body.results[carried.index(links[-1])])
+        if links[-1] in given:
+            resident.add(key)
+    return frozenset(resident)

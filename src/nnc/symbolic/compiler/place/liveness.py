@@ -51,8 +51,8 @@ class OuterMemory:
 class LiveRanges:
     """Every planned root's block (several roots may share one after folding), and scratch memory by step.
 
-    `fills` are the roots that get their fill at the beginning of a step, `outer` the blocks that a loop begins in,
-    `lent` the operands that may be written over while the bodies of a step run, and `inside` the blocks of these.
+    `fills` are the roots that get their fill at the beginning of a step, `outer` the blocks that a loop begins in, and
+    `inside` the blocks of the bodies of a step.
     Roots that are parts of a concatenated one lie `shifts` bytes behind the beginning of its block; `parts` says of
     which root each is a part, and `in_place` which inputs a step finds in their places. Outputs `permuted` by a step
     are its operands in an order that the branch taken says, and continue their blocks.
@@ -63,7 +63,6 @@ class LiveRanges:
     workspaces: dict[int, LiveRange] = field(default_factory=dict)
     fills: dict[int, list[TensorKey]] = field(default_factory=dict)
     outer: dict[int, OuterMemory] = field(default_factory=dict)
-    lent: dict[int, set[TensorKey]] = field(default_factory=dict)
     inside: dict[int, list[LiveRange]] = field(default_factory=dict)
     shifts: dict[TensorKey, int] = field(default_factory=dict)
     parts: dict[TensorKey, TensorKey] = field(default_factory=dict)

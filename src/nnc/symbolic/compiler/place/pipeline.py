@@ -11,7 +11,7 @@ computes its results where they are wanted, and may write over operands that end
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property, partial
 
@@ -24,14 +24,12 @@ from nnc.symbolic.compiler.order.uses import Uses, uses_of
 from nnc.symbolic.compiler.place.body_lives import (
     bytes_of,
     drop_count,
-    ends_with,
     handed_on,
     in_one_block,
     keep_unwritten,
     lendable,
     moved_results,
     one_to_one,
-    over_when_entered,
 )
 from nnc.symbolic.compiler.place.boundary import Boundary
 from nnc.symbolic.compiler.place.concatenation import concatenate_in_place, sites
@@ -263,15 +261,9 @@ class Planner:
                 lives.outer[step] = use_outer_memory(
                     record, step, body.slots, lives, may_write, boundary.may_join, sorted(lent)
                 )
-                over: Sequence[int] = range(record.command.attrs.carried)
                 yield key, (body,)
             else:
-                lent = lendable(record, lives, may_write)
-                branches = self._lend(plans, record, step, lives, lent)
-                over = over_when_entered(record, plans.chosen, branches)
-                yield key, branches
-            ending = (place for place in over if ends_with(lives, record.inputs[place], step))
-            lives.lent[step] = {taken for place in (*ending, *lent) if (taken := record.inputs[place]) is not None}
+                yield key, self._lend(plans, record, step, lives, lendable(record, lives, may_write))
 
     def _lend(
         self,
