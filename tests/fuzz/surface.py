@@ -230,6 +230,7 @@ INTERNAL = {
     "Stream.wait": "waits for a signal that nobody emits",
     "nnc.lax.while_loop": "goes on for ever where its test says so",
     "nnc.lax.fori_loop": "goes on as long as its bounds say, which are drawn up to 10^308",
+    "nnc.keras.layers.array_functions.fori_loop": "goes on as long as its bounds say, which are drawn up to 10^308",
     "nnc.dynamic.transforms.control_flow.while_loop": "goes on for ever where its test says so",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     **dict.fromkeys(

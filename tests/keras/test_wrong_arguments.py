@@ -22,7 +22,6 @@ WRONG: dict[str, Callable[[], object]] = {
     "value_range": lambda: layers.RandomContrast(0.1, value_range=(0, 1, 2)),
     "fill_mode": lambda: layers.RandomRotation(0.1, "reflects"),
     "one for each of 1 axes": lambda: functions.slice(X, [0, 0], [1]),
-    "turns": lambda: functions.fori_loop(0, 1 << 40, lambda turn, x: x, X),
     "one window": lambda: keras.utils.timeseries_dataset_from_array(np.ones(4), None, 1 << 62),
 }
 

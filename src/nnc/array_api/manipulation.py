@@ -11,6 +11,7 @@ from nnc import ops
 from nnc.arguments import shown
 from nnc.array_api.data_types import check_broadcast, lifted, meet, numpy_work
 from nnc.array_api.elementwise import checked_array
+from nnc.core.precautions.machine_memory import check_entries
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
@@ -159,5 +160,6 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     """What stands at each place along the axis."""
     place = place_of("unstack", axis, checked_array("unstack", x).ndim)
+    check_entries("unstack", x.shape[place])
     front = (slice(None),) * place
     return tuple(x[(*front, row)] for row in range(x.shape[place]))

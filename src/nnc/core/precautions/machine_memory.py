@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from nnc.errors import MemoryLimitError
+
 SYSTEM = Path("/")
 # Where the first version says that there is no limit: the largest number of whole pages.
 UNLIMITED = 1 << 60
+# So many entries of a list fit in any memory.
+FEW_ENTRIES = 1 << 20
 
 
 def machine_memory() -> int | None:
@@ -32,6 +36,14 @@ def obtainable_memory(root: Path = SYSTEM) -> int | None:
     """
     known = [given for given in (machine_memory(), group_limit(root), _free_and_own(root)) if given is not None]
     return min(known, default=None)
+
+
+def check_entries(subject: str, count: int) -> None:
+    """MemoryLimitError for a list that takes more than a quarter of the memory there is, at 8 bytes an entry."""
+    memory = obtainable_memory() if count > FEW_ENTRIES else None
+    if memory is not None and count > memory // 32:
+        need = f"at most {memory // 32}, whose list takes a quarter of the memory there is"
+        raise MemoryLimitError(subject, got=f"{count} parts", need=need)
 
 
 def _limits(root: Path) -> Iterator[int]:

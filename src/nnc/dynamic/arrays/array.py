@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.arguments import explained, shown
+from nnc.core.precautions.machine_memory import check_entries
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.namespace import array_namespace
 from nnc.core.values.command import AnyCommand
@@ -297,6 +298,7 @@ class ArrayOperand(PyTorchMethods, PlaceMethods, InPlaceTwins, Answering):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Self]:
+        check_entries("iter", len(self))
         return iter([self[row] for row in range(len(self))])
 
     # ---- the array's own words

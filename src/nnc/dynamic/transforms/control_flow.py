@@ -33,6 +33,9 @@ from nnc.ops.reduction.reduction import reduce_any
 from nnc.symbolic import control
 from nnc.symbolic.ir import Symbol
 
+# Turns over rows without elements, which are as many as anybody says and take no memory.
+MOST_EMPTY = 1 << 16
+
 Function = Callable[..., Any]
 
 
@@ -110,6 +113,9 @@ def scan(function: Function, initial: Tree, rows: Tree) -> tuple[Tree, Tree]:
     if len(counts) != 1:
         raise ShapeError("scan", got=f"{sorted(counts)} rows", need="arrays of equally many", origin=caller_origin())
     (count,) = counts
+    if count > MOST_EMPTY and all(0 in array.shape for array in arrays):
+        got, need = f"{count} rows of nothing", f"at most {MOST_EMPTY}"
+        raise ShapeError("scan", got=got, need=need, fix="loop without them", origin=caller_origin())
     trace = active_trace()
     if trace is None:
         return _step_through(

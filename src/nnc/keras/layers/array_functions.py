@@ -21,8 +21,6 @@ from nnc.ops import average_pool as averaged
 from nnc.ops import convolution
 from nnc.ops import max_pool as largest
 
-MOST_TURNS = 1 << 24
-
 
 @checked
 def top_k(x: Any, k: Count, sorted: bool = True) -> tuple[Any, Any]:
@@ -108,9 +106,6 @@ def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_
     """body(i, value) for i = lower … upper - 1"""
     value = init_val
     first, end = (int(_whole("fori_loop", "bounds", bound, 0)) for bound in (lower, upper))
-    if end - first > MOST_TURNS:
-        got, need = f"{end - first} turns", f"at most {MOST_TURNS}: each runs in Python"
-        raise ArgumentError("fori_loop", got=got, need=need, origin=caller_origin())
     for turn in range(first, end):
         value = body_fun(turn, value)
     return as_operand(value)

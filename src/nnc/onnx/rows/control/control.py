@@ -23,6 +23,8 @@ from nnc.onnx.size_elements import array_of_sizes
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096
+# A sequence of so many slices, and a Scan of so many rows of nothing, takes some seconds.
+MOST_PARTS = 1 << 16
 # Branches in branches on data; the compiler plans an inner one about four times for each around it.
 MOST_NESTED = 6
 Scope = Mapping[str, OnnxValue]
@@ -188,6 +190,8 @@ def _scan(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Scope) 
     out_axes = axis_numbers(node, "scan_output_axes", outputs)
     out_backward = axis_numbers(node, "scan_output_directions", outputs)
     count = _dimensions(sequences[0], node)[into[0]]
+    if count > MOST_PARTS and all(0 in _dimensions(sequence, node) for sequence in sequences):
+        raise ShapeError(node.label, got=f"{count} rows of nothing", need=f"at most {MOST_PARTS}")
     if count > UNROLLED:
         pick = partial(_picked, importer, sequences, into, backward, count)
         native = scan_of(importer, body, count, states, pick, scope)
@@ -316,6 +320,7 @@ def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
     axis = node.integer("axis", 0) % len(shape)
     split = inputs[1] if len(inputs) > 1 else None
     if split is None:
+        _check_parts(node, shape[axis])
         parts = [value_at(importer, value, index, axis) for index in range(shape[axis])]
         if node.integer("keepdims", 1):
             parts = [_piece(importer, value, axis, index, index + 1) for index in range(shape[axis])]
@@ -326,8 +331,17 @@ def _split_to(importer: OnnxImporter, node: OnnxNode, inputs: Inputs, scope: Sco
         ends = np.cumsum(split.array).tolist()
     else:
         each = int(split.array)
+        if each < 1:
+            raise FormatError(node.label, got=f"parts of {each}", need="at least 1 along the axis")
+        _check_parts(node, -(-shape[axis] // each))
         ends = [min(each * (part + 1), shape[axis]) for part in range(-(-shape[axis] // each))]
     return _sequence([_piece(importer, value, axis, start, end) for start, end in zip([0, *ends], ends)])
+
+
+def _check_parts(node: OnnxNode, count: int) -> None:
+    """ShapeError for a sequence that is too long to be made one by one."""
+    if count > MOST_PARTS:
+        raise ShapeError(node.label, got=f"{count} parts", need=f"at most {MOST_PARTS}")
 
 
 def _piece(importer: OnnxImporter, value: OnnxValue, axis: int, start: int, stop: int) -> OnnxValue:

@@ -206,6 +206,8 @@ def _compress(node: OnnxNode, x: Array, condition: Array) -> Array:
 
 def _unique(node: OnnxNode, x: Array) -> tuple[Array, ...]:
     axis = node.attributes.get("axis")
+    if axis is not None and not x.size:
+        return _unique_nothing(x, int(axis))  # type: ignore[call-overload]
     unique, first, inverse, counts = np.unique(x, True, True, True, axis=axis)  # type: ignore[call-overload]
     inverse = inverse.reshape(-1)
     if not node.attributes.get("sorted", 1):
@@ -214,6 +216,13 @@ def _unique(node: OnnxNode, x: Array) -> tuple[Array, ...]:
         unique = np.take(unique, order, axis=0 if axis is None else int(axis))  # type: ignore[call-overload]
         first, counts, inverse = first[order], counts[order], rank[inverse]
     return unique, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+def _unique_nothing(x: Array, axis: int) -> tuple[Array, ...]:
+    """Entries without elements are all the same one."""
+    count = x.shape[axis]
+    first = np.arange(min(count, 1), dtype=np.int64)
+    return np.take(x, first, axis), first, np.zeros(count, np.int64), np.full(len(first), count, np.int64)
 
 
 def _suppress(node: OnnxNode, boxes: Array, scores: Array, *options: Array | None) -> Array:

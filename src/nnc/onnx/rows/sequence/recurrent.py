@@ -18,6 +18,9 @@ from nnc.errors import AttributeValueError, ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxRow, Operand, Results
 from nnc.ops import Activation, RecurrentWeights
 
+# Steps that are computed one by one, each of some twenty execs: more would take a minute to import.
+MOST_STEPS = 4096
+
 # Where each of our gates stands among ONNX's: i o f c for the LSTM, z r h for the GRU.
 LSTM_GATES, GRU_GATES, RNN_GATES = (0, 2, 3, 1), (1, 0, 2), (0,)
 ACTIVATIONS: dict[str, Callable[[Operand, float, float], Operand]] = {
@@ -305,6 +308,11 @@ def stepwise(
     states = tuple(
         part.call.constant(np.zeros((batch, part.units)), x.spec) if state is None else state for state in part.states
     )
+    if not batch * part.units:
+        return part.call.constant(np.zeros((steps, batch, part.units)), x.spec), *states
+    if steps > MOST_STEPS:
+        need = f"at most {MOST_STEPS}: each is computed by itself where the gates are not those of nnc.ops"
+        raise ShapeError(part.call.node.label, got=f"{steps} steps", need=need)
     lengths = _lengths(part.call, x)
     of = products or _RealProducts(part, x, gates)
     outputs: dict[int, Operand] = {}
