@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from nnc.core.values.storage import give_back_free_memory
+from nnc.core.values.storage import trim_free_memory
 
 HERE = Path("/proc/self")
 # madvise: read all pages of a mapping in now.
@@ -42,7 +42,7 @@ def settled() -> int:
 
     Free memory is given back, all pages of loaded files are read in, and the high-water mark begins anew.
     """
-    give_back_free_memory()
+    trim_free_memory()
     library = ctypes.CDLL(None)
     for line in (HERE / "maps").read_text().splitlines():
         words = line.split()

@@ -13,7 +13,7 @@ import pytest
 from tests.forks import COMMAND_LINE, COMMANDS, forking
 
 from nnc.backends.llvm.run.host import runnable_target
-from nnc.backends.llvm.run.profile import MOST_TIMES, keep_profile, kept_profile
+from nnc.backends.llvm.run.profile import MOST_TIMES, keep_profile, stored_profile
 from nnc.core.running.dispatch import DISPATCHER
 
 pytestmark = pytest.mark.skipif(bool(DISPATCHER.backends["llvm"].absence()), reason="only LLVM kernels are cached")
@@ -60,7 +60,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     assert code == 0
     # Measured while others worked, it would be measured again by the next process, and other kernels might be chosen.
     # Processors whose family is shipped are not measured.
-    if profile := kept_profile(runnable_target(), place / "cache"):
+    if profile := stored_profile(runnable_target(), place / "cache"):
         keep_profile(runnable_target(), place / "cache", replace(profile, times=MOST_TIMES))
     return place / "cache", json.loads(told)["sha256"]
 

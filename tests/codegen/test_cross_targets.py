@@ -135,7 +135,7 @@ def in_blocks() -> tuple[Generator, ...]:
     for op, attrs, operands in BLOCKED:
         row, results = ROWS[op], [view_of(spec) for spec in infer(op, attrs, operands)]
         inputs = [view_of(spec) for spec in operands if spec is not None]
-        for place, (layout, _) in row.wishes(attrs, inputs, results, WIDEST).items():
+        for place, (layout, _) in row.preferences(attrs, inputs, results, WIDEST).items():
             inputs[place] = View(inputs[place].scalar, layout.shape, (), layout)
             made.append(row.generate(attrs, inputs, results))
     return tuple(made)

@@ -11,7 +11,7 @@ from tests.concrete.eager import ADDITION, IDENTITY, affine, elements, noise, ro
 
 from nnc import ops
 from nnc.concrete import Carry, ConcreteGraph, CountBelow, MultiviewKind, NonZero, Tape
-from nnc.concrete.joined import JoinedLoop
+from nnc.concrete.joined import LoweredLoop
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import Command
 from nnc.core.values.dtype import DTYPES, DType
@@ -31,13 +31,13 @@ Step = Callable[..., tuple[Symbol, ...]]
 def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each loop that began whether a backend ran it."""
     found: list[bool] = []
-    run = JoinedLoop.run
+    run = LoweredLoop.run
 
-    def note(self: JoinedLoop, *arguments: object) -> bool:
+    def note(self: LoweredLoop, *arguments: object) -> bool:
         found.append(run(self, *arguments))  # type: ignore[arg-type]  # as they came
         return found[-1]
 
-    monkeypatch.setattr(JoinedLoop, "run", note)
+    monkeypatch.setattr(LoweredLoop, "run", note)
     return found
 
 
@@ -79,7 +79,7 @@ def test_results_and_gradients_are_those_of_the_loop_in_python(
     native = repeated(step, state, trips, 5)
     assert joined
     assert all(joined)
-    monkeypatch.setattr(JoinedLoop, "run", lambda self, access, check: False)
+    monkeypatch.setattr(LoweredLoop, "run", lambda self, access, check: False)
     for found, want in zip(native, repeated(step, state, trips, 5), strict=True):
         np.testing.assert_array_equal(found, want)
 
@@ -165,7 +165,7 @@ def test_beyond_its_last_iteration_a_loop_is_an_error(monkeypatch: pytest.Monkey
     messages = []
     for python in (False, True):
         if python:
-            monkeypatch.setattr(JoinedLoop, "run", lambda self, access, check: False)
+            monkeypatch.setattr(LoweredLoop, "run", lambda self, access, check: False)
         root, body = graph(), graph()
         x = tensor([1.0])
         body.add(affine(2.0), [x], [x])

@@ -29,7 +29,7 @@ def held(device: Device) -> int:
     driver = DEVICES.driver(device)
     assert isinstance(driver, GpuDriver)
     gc.collect()
-    return driver.opened(device).lent_bytes
+    return driver.opened(device).bytes_in_use
 
 
 def many_runs(device: Device) -> str:

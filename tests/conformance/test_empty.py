@@ -70,7 +70,7 @@ def test_what_has_no_elements_is_computed_as_by_numpy(name: str) -> None:
         wanted = given(REFERENCE, case, dtype)
         if native.refusal(command := Command(case.op, case.attrs), specs, results):
             continue
-        native.wishes(command, specs, results)
+        native.preferences(command, specs, results)
         got = given(native, case, dtype)
         assert len(got) == len(wanted), f"{case}: one of them is refused"
         for index, (first, other) in enumerate(zip(got, wanted, strict=True)):

@@ -212,7 +212,7 @@ KERAS_HOOKS = (
 )
 # Not called, and why: these are handed out to other layers of nnc, who keep the rules that they rely on.
 INTERNAL = {
-    "nnc.symbolic.compiler.shared_arena.give_back_after": "called with bytes of statements",
+    "nnc.symbolic.compiler.shared_arena.trim_after": "called with bytes of statements",
     "nnc.vocabulary.answers.unknown_name": "called by `__getattr__`, below the checks of arguments",
     "nnc.graph.screen.fitted": "called with texts of our own",
     "nnc.graph.screen.preformatted": "called with texts of our own",

@@ -27,7 +27,7 @@ from nnc.core.settings import SETTINGS
 from nnc.errors import IndexRangeError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.importer import OnnxImporter
-from nnc.onnx.kept_programs import KeptProgram, ProgramPlace
+from nnc.onnx.kept_programs import CachedProgram, ProgramPlace
 from nnc.onnx.runner import OnnxModel, OnnxProgram, OnnxStages
 from nnc.symbolic import Compiled
 from nnc.symbolic.passes import constants as changed_module
@@ -91,7 +91,7 @@ def test_a_file_that_was_run_before_is_neither_imported_nor_planned(monkeypatch:
     loaded = load(small())
     assert same(loaded.run({"x": X}), first)
     assert same(loaded.run({"x": X}), first)
-    assert isinstance(program_of(loaded), KeptProgram)
+    assert isinstance(program_of(loaded), CachedProgram)
 
 
 def test_it_says_the_same_of_its_memory() -> None:
@@ -99,7 +99,7 @@ def test_it_says_the_same_of_its_memory() -> None:
     first.run({"x": X})
     second = load(small())
     second.run({"x": X})
-    assert isinstance(program_of(second), KeptProgram)
+    assert isinstance(program_of(second), CachedProgram)
     sizes = {"n": 2, "h": 12, "w": 12}
     assert first.memory(**sizes) == second.memory(**sizes)
     assert str(first.memory(**sizes)) == str(second.memory(**sizes))
@@ -171,7 +171,7 @@ def test_processes_share_programs_whether_they_come_at_once_or_behind_each_other
         pytest.skip("sources were written while the processes read them")
     assert len(entries(cache)) == 1
     assert [entry for entry in entries(cache) if entry.suffix != ".json"] == []
-    assert kind_with("same", path, x, cache) == "KeptProgram"
+    assert kind_with("same", path, x, cache) == "CachedProgram"
     assert kind_with("other", path, x, cache) == "OnnxProgram"
     assert len(entries(cache)) == 1
     # A processor without what this one has: other kernels, other plans.
@@ -319,7 +319,7 @@ def test_a_write_that_breaks_off_leaves_no_entry(folder: Path, monkeypatch: pyte
     # What a killed process leaves has another name.
     (folder / "programs" / "tmpabc").write_bytes(MAGIC + b"half")
     assert same(kept(small(), {"x": X}), first)
-    assert isinstance(program_of(_run(load(small()))), KeptProgram)
+    assert isinstance(program_of(_run(load(small()))), CachedProgram)
 
 
 def test_more_weights_than_fit_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ def test_further_sizes_have_the_bits_of_programs_made_for_them() -> None:
         for given, answer in zip(feeds, alone, strict=True):
             assert same(loaded.run(given), answer)
     kinds = [type(program).__name__ for program in loaded._programs.values()]
-    assert kinds.count("KeptProgram") == 1
+    assert kinds.count("CachedProgram") == 1
     # The second size is open already, since the first one is known.
     assert loaded._templates._kept
 
@@ -356,7 +356,7 @@ def test_values_that_are_asked_for_are_asked_for_again() -> None:
     for shape, answer in zip(shapes, answers, strict=True):
         assert same(second.run({"x": x, "shape": shape}), answer)
     assert second.by_value == {"shape"}
-    assert [type(program) for program in second._programs.values()] == [KeptProgram] * 2
+    assert [type(program) for program in second._programs.values()] == [CachedProgram] * 2
     with pytest.raises(ShapeError) as told:
         second.run({"x": x, "shape": np.array([5, 5])})
     with pytest.raises(ShapeError) as alone:
@@ -383,7 +383,7 @@ def test_stages_are_kept_part_by_part() -> None:
     assert same(second.run({"x": x}), answer)
     assert isinstance(program_of(second), OnnxStages)
     before = program_of(second).before  # type: ignore[attr-defined]
-    assert isinstance(program_of(before), KeptProgram)
+    assert isinstance(program_of(before), CachedProgram)
     other = RANDOM.standard_normal((8, 6)).astype(np.float32)
     assert same(second.run({"x": other}), first.run({"x": other}))
 
@@ -401,7 +401,7 @@ def test_an_error_of_a_step_names_the_operator_as_before() -> None:
             each.run({"places": bad})
         told.append(str(error.value))
     assert told[0] == told[1]
-    assert isinstance(program_of(loaded), KeptProgram)
+    assert isinstance(program_of(loaded), CachedProgram)
     assert same(loaded.run({"places": good}), answer)
 
 
@@ -428,7 +428,7 @@ def test_threads_may_ask_at_once() -> None:
         thread.join()
     assert len(answers) == 8
     assert all(same(answer, first) for answer in answers)
-    assert isinstance(program_of(loaded), KeptProgram)
+    assert isinstance(program_of(loaded), CachedProgram)
 
 
 def test_an_arena_is_shared_with_programs_that_were_planned() -> None:

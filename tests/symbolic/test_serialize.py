@@ -101,7 +101,7 @@ def damaged() -> list[str]:
         (loop, (*attributes, "body", "name"), 1),
         (loop, (*attributes, "body", "execs", 0, "inputs"), [99]),
         (loop, (*attributes, "body", "execs", 1, "call", "attributes", "branches"), []),
-        (loop, (*attributes, "test", "is"), "PythonHolds"),
+        (loop, (*attributes, "test", "is"), "PythonCondition"),
     ):
         copy = json.loads(save(graph))
         place = copy

@@ -14,7 +14,7 @@ from nnc.backends.llvm.measure import measure as measure_machine
 from nnc.backends.llvm.run.compilations import Compilations, compilations
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target, tiles_absence
-from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, stored_profile
 from nnc.classes import dataclass
 from nnc.cli.device_rates import DeviceReport, device_reports
 from nnc.cli.options import AsJson
@@ -128,7 +128,7 @@ def _profile(measured: bool) -> MachineProfile | None:
     if DISPATCHER.backends["llvm"].absence():
         return None
     machine = engine()
-    kept = kept_profile(machine.target, SETTINGS.cache_folder)
+    kept = stored_profile(machine.target, SETTINGS.cache_folder)
     if not measured and (kept is None or kept.peaks):
         return kept
     taken = measure_machine(machine, whole=True)

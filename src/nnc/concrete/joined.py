@@ -66,7 +66,7 @@ def moving_call(record: Exec, workspace: Tensor | None) -> MovingCall:
 
 
 @dataclass(slots=True, eq=False)
-class JoinedLoop:
+class LoweredLoop:
     """A loop for the backend. `moving` are the places that change; `still` the others that are no tensors."""
 
     backend: LoopBackend
@@ -132,9 +132,9 @@ class JoinedLoop:
                     place.touch(access.read(place.select(turn), self.counter.index()))
 
 
-def joined_loop(
+def lowered_loop(
     body: ConcreteBody, parts: Sequence[Sequence[ExecKey]], workspace: Callable[[Exec], Tensor | None]
-) -> JoinedLoop | None:
+) -> LoweredLoop | None:
     """The loop of a body of which the nodes `parts` run before the test and behind it; None where Python must help."""
     records = [[body.execs[key] for key in keys] for keys in parts]
     test, backend = body.test, _only_backend(record for part in records for record in part)
@@ -149,7 +149,7 @@ def joined_loop(
     if places.moves_untold(body.counter):
         return None
     moving: tuple[Moving, ...] = (*places.carries, *places.views)
-    return JoinedLoop(backend, body.counter, test, before, rest, body.carry_overs, moving, places.still)
+    return LoweredLoop(backend, body.counter, test, before, rest, body.carry_overs, moving, places.still)
 
 
 def _only_backend(records: Iterable[object]) -> object:
@@ -209,7 +209,7 @@ def _moves(counter: Counter, moving: Collection[Place], place: Place) -> bool:
 class _Binding:
     """A loop on the tensors that its still places are."""
 
-    def __init__(self, loop: JoinedLoop, tensors: Mapping[Place, Tensor]) -> None:
+    def __init__(self, loop: LoweredLoop, tensors: Mapping[Place, Tensor]) -> None:
         self.loop = loop
         self.tensors = tensors
         # The same for all programs of the loop: they are addresses, of memory that nobody touches.

@@ -54,9 +54,9 @@ class PendingRun:
             finally:
                 # For the next who waits, even where Ctrl-C came in between.
                 if self.ended:
-                    self.let_go()
+                    self.resume_waiting()
 
-    def let_go(self) -> None:
+    def resume_waiting(self) -> None:
         """Let one who waits go on. Behind the end of the run it does no harm to do so too often."""
         try:
             self.busy.release()
@@ -240,4 +240,4 @@ class PendingRuns:
             if run in self._items:
                 self._items.remove(run)
             run.ended = True
-            run.let_go()
+            run.resume_waiting()

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from nnc.classes import dataclass
 from nnc.concrete.body import CaseOfExec, ConcreteBody, Exec, ExecKey, Noop, Places, Record, WhileExec, all_bodies
-from nnc.concrete.joined import joined_loop, moving_call
+from nnc.concrete.joined import lowered_loop, moving_call
 from nnc.concrete.multiview import Taped
 from nnc.concrete.run import Action, Branch, Fixed, Item, Moving, RunLoop, RunPlan
 from nnc.concrete.schedule import Schedule, make_schedule
@@ -131,7 +131,7 @@ class _Preparation:
             before, rest = rest, before
         joined = None
         if record.forward is None and self.streams == 1:
-            joined = joined_loop(inner, (before, rest), partial(_room, scratch))
+            joined = lowered_loop(inner, (before, rest), partial(_room, scratch))
         return RunLoop(
             inner.counter,
             inner.test,

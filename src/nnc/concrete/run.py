@@ -19,7 +19,7 @@ from nnc.concrete.body import StreamPool
 from nnc.concrete.check import check_memory
 from nnc.concrete.control import PASS_THROUGH, Choice, Test, choose, holds
 from nnc.concrete.counter import Counter
-from nnc.concrete.joined import JoinedLoop, MovingCall
+from nnc.concrete.joined import LoweredLoop, MovingCall
 from nnc.concrete.multiview import Carry, Phi, Place, Taped
 from nnc.concrete.tape import Bound, Node, Programs, TapeAccess
 from nnc.core.precautions.shield import Shield
@@ -110,7 +110,7 @@ class RunLoop:
     node: Node
     forward: Node | None
     taped: tuple[Taped, ...] = ()
-    joined: JoinedLoop | None = None
+    joined: LoweredLoop | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,7 +23,7 @@ from nnc.arguments import explained, frequent, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.precautions.recent import RecentlyUsed, TwoGenerations
 from nnc.core.precautions.uncopied import Uncopied
-from nnc.core.running.dispatch import kept_kernels
+from nnc.core.running.dispatch import cached_kernels
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import DType
@@ -87,7 +87,7 @@ class DynamicGraph(Uncopied):
         self._programs: RecentlyUsed[Signature, GradientProgram] = RecentlyUsed(
             lambda entry: entry.compiled.compiled.memory().program
         )
-        self._ready: TwoGenerations[tuple[object, ...], PreparedCommand] = TwoGenerations(kept_kernels)
+        self._ready: TwoGenerations[tuple[object, ...], PreparedCommand] = TwoGenerations(cached_kernels)
         self._arena = Arena()
         self._pool = Pool()
         self._lazy = LazyPrograms(backend, self._pool)

@@ -19,11 +19,11 @@ from nnc.concrete.control import CountBelow, NonZero, PythonChoice, PythonTest, 
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.running.dispatch import DISPATCHER, Call, Specs
 from nnc.core.running.library_program import (
+    CyclicView,
     LibraryBranch,
     LibraryLoop,
     LibraryStatement,
     Reassignment,
-    TurnedView,
 )
 from nnc.core.values.tensor import Tensor
 from nnc.errors import BackendError
@@ -139,7 +139,7 @@ class Statements:
             if isinstance(place, Multiview):
                 yield from self._turns(place.views)
                 views = tuple(map(self.tensor, place.views))
-                yield TurnedView(self.tensor(place), views, int(place.kind), place.counter.tensor)
+                yield CyclicView(self.tensor(place), views, int(place.kind), place.counter.tensor)
 
     def _call(self, record: Exec) -> Call:
         inputs, outputs = (

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
 from nnc.core.precautions.collection import RareCollections
-from nnc.core.values.storage import give_back_free_memory
+from nnc.core.values.storage import trim_free_memory
 from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.language.architectures import ModelFiles, open_files
 from nnc.language.constraints.answer_forms import AnswerForm, AnswerForms
@@ -316,7 +316,7 @@ def load(
         raise UsageError("load", got="mapped=True for a file of floats", need=need, fix="nnc quantize writes one")
     tokenizer, files = text_tokenizer(files), files.without_texts()
     # What a vocabulary took beside the tokenizer, before the weights are read: 15 to 20 MB.
-    give_back_free_memory()
+    trim_free_memory()
     if adapter is not None:
         files = files.adapted(read_adapter(adapter, files))
     model = files.model(context_of(files, context))

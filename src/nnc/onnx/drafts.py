@@ -19,7 +19,7 @@ import numpy as np
 
 import onnx
 from nnc.classes import dataclass
-from nnc.core.running.dispatch import LayoutWish, Specs
+from nnc.core.running.dispatch import LayoutPreference, Specs
 from nnc.core.values.derived import Formulas, Known
 from nnc.core.values.sizes import Numbers, SizeTrace, deciding_sizes
 from nnc.core.values.spec import Blocked
@@ -41,7 +41,7 @@ from nnc.symbolic.sharing.templates import GraphInstance, GraphRenewal, GraphTem
 # Where the elements of a bound symbol are: in the file, or at hand.
 Bound = onnx.TensorProto | np.ndarray
 # What an exec wishes for; None where that is to be asked.
-KnownWishes = Callable[[ExecKey], tuple[LayoutWish, ...] | None]
+KnownWishes = Callable[[ExecKey], tuple[LayoutPreference, ...] | None]
 Wishes = tuple[tuple[ExecKey, Specs, Mapping[int, Blocked]], ...]
 # Templates with other parts or blocks that are kept for those of one draft.
 MOST_LAID = 16
@@ -188,13 +188,13 @@ class WishedLayouts:
     def by(self, claims: KnownClaims, instance: GraphInstance) -> KnownWishes:
         """The wishes of an instance, which are noted here."""
 
-        def wishes(key: ExecKey) -> tuple[LayoutWish, ...] | None:
-            known = claims.wishes(instance, key)
+        def preferences(key: ExecKey) -> tuple[LayoutPreference, ...] | None:
+            known = claims.preferences(instance, key)
             if known is not None:
                 self._wished[key, instance.others(key)] = wished_layouts(known)
             return known
 
-        return wishes
+        return preferences
 
     def asked(self) -> Wishes:
         """All of them."""
@@ -208,16 +208,16 @@ class LaidTemplate:
     Its own trace begins with the numbers of the draft's.
     """
 
-    wishes: Wishes
+    preferences: Wishes
     formulas: Formulas
     graphs: GraphsTemplate
     claims: KnownClaims
 
     def at(self, numbers: Sequence[Known], given: GivenElements, known: KnownClaims) -> GraphDraft | None:
         """The draft for these numbers; None where blocks or parts are others."""
-        for key, others, wishes in self.wishes:
-            kept = known.kept_wishes(key, others, numbers)
-            if kept is None or wished_layouts(kept) != wishes:
+        for key, others, preferences in self.preferences:
+            kept = known.stored_preferences(key, others, numbers)
+            if kept is None or wished_layouts(kept) != preferences:
                 return None
         try:
             own = self.formulas.at(numbers)
@@ -281,7 +281,7 @@ class DraftTemplate:
         finally:
             formulas = trace.close()
         # Numbers of the draft have the same places in this trace: execs that are its own have its claims.
-        claims = self.claims if all(map(instance.is_as_made, laid.graph.execs)) else KnownClaims(self.backend)
+        claims = self.claims if all(map(instance.matches_template, laid.graph.execs)) else KnownClaims(self.backend)
         return LaidTemplate(wished.asked(), formulas, GraphsTemplate.of(laid), claims)
 
 

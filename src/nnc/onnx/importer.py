@@ -25,7 +25,7 @@ from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
 from nnc.onnx.node import FOLDED_RESULT, Array, Elements, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
 from nnc.onnx.node_order import check_unique, ordered
 from nnc.onnx.node_values import NodeInputs, OnnxValue
-from nnc.onnx.size_elements import has_sizes, settled, sizes_made
+from nnc.onnx.size_elements import computed_sizes, has_sizes, settled
 from nnc.symbolic import Symbol, SymbolicGraph
 
 # Results of nodes whose operands are all known are computed at once up to this size; larger ones are left to the run.
@@ -111,7 +111,7 @@ class OnnxImporter:
         for sparse in graph.sparse_initializer:
             raise FormatError("onnx", got=f"sparse tensor {sparse.values.name}", need="dense tensors")
         if id(graph) in self._run:
-            self._count_again(len(graph.node))
+            self._check_expansion(len(graph.node))
         self._run.add(id(graph))
         for place, node in enumerate(ordered(graph.node)):
             try:
@@ -145,7 +145,7 @@ class OnnxImporter:
                 if name:
                     scope[name] = value
 
-    def _count_again(self, count: int) -> None:
+    def _check_expansion(self, count: int) -> None:
         """FormatError where what a file does not write out becomes more than a file of its size may."""
         self.again += count
         check_expanded(self.again, self.file)
@@ -188,7 +188,7 @@ class OnnxImporter:
         if row.build is None and not given.is_known:
             raise Unknown(given.sources, f"{node.label}, whose result depends on values", whole=True)
         if given.has_sizes:
-            if given.is_known and (sizes := sizes_made(node, given.known)) is not None:
+            if given.is_known and (sizes := computed_sizes(node, given.known)) is not None:
                 return [OnnxValue(sizes, sources=given.sources)]
             given = given.settled(row.sizes)
         if given.is_known and not given.has_sizes and self._is_folded(row, given):
@@ -304,7 +304,7 @@ class OnnxImporter:
         own = {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in function.opset_import}
         opsets = {**self.file.opsets, **own}
         opsets.setdefault("", onnx.defs.onnx_opset_version())
-        self._count_again(len(function.node))
+        self._check_expansion(len(function.node))
         inner = (bind(decode(entry, opsets), entry, given, scope) for entry in function.node)
         self.execute(inner, scope)
         return [scope.get(name, OnnxValue()) for name in function.output]

@@ -44,7 +44,7 @@ MODULES.remember()
 
 
 @dataclass(slots=True, eq=False)
-class KeptSources:
+class CachedSources:
     """Whether the parts of a file take programs from the disk: not behind a question about how these came to be."""
 
     used: bool = True
@@ -55,7 +55,7 @@ class KeptSources:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KeptProgram:
+class CachedProgram:
     """A program from the disk: the inputs that it reads in order, and each output by its number or as a constant.
 
     `nbytes` and `making` are those of the program that was kept, and `held` the bytes that it was bound to, of which
@@ -101,7 +101,7 @@ class ProgramPlace:
             return None
         return cls(disk, disk.key(f"onnx {onnx.__version__} {file.digest} {backend} {options!r}"), file)
 
-    def load(self, arena: Arena, given: Collection[str]) -> KeptProgram | None:
+    def load(self, arena: Arena, given: Collection[str]) -> CachedProgram | None:
         """The program in this arena for what is given of these names; None for what does not fit.
 
         Unknown where making it asks for elements.
@@ -119,7 +119,7 @@ class ProgramPlace:
             return None
         raise unknown
 
-    def _program(self, values: Mapping[str, Any], arena: Arena) -> KeptProgram | None:
+    def _program(self, values: Mapping[str, Any], arena: Arena) -> CachedProgram | None:
         stored = stored_program(values["program"])
         pack = None if values["pack"] is None else self._made(*values["pack"])
         rows = zip(values["bound"], stored.bound, strict=True)
@@ -133,7 +133,7 @@ class ProgramPlace:
         if len(inputs) != len(stored.inputs):
             raise ValueError(f"{len(inputs)} names of {len(stored.inputs)} inputs")
         nbytes, making, held = (int(values[name]) for name in ("nbytes", "making", "held"))
-        return KeptProgram(program, inputs, outputs, nbytes, making, held, self.file.own_bytes(whole))
+        return CachedProgram(program, inputs, outputs, nbytes, making, held, self.file.own_bytes(whole))
 
     def _bound(self, row: int | str | list[int], nbytes: int, pack: Tensor | None) -> Tensor | None:
         """A tensor of the file by its number; of what was made: a small one by its place in the pack, else by name."""
@@ -163,7 +163,7 @@ class ProgramPlace:
     ) -> None:
         """Keep a program that has run. Not one of loops, branches or other backends, nor of more weights than fit.
 
-        `numbers` are the other fields of a `KeptProgram`.
+        `numbers` are the other fields of a `CachedProgram`.
         """
         order = {symbol.key: number for number, symbol in enumerate(wanted)}
         rows = [_output_row(output, order) for output in outputs]

@@ -28,13 +28,13 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, dtype_named, read
-from nnc.onnx.kept_programs import KeptProgram, KeptSources, ProgramPlace, is_known_supported, keep_supported
+from nnc.onnx.kept_programs import CachedProgram, CachedSources, ProgramPlace, is_known_supported, keep_supported
 from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of, zeros
 from nnc.onnx.node import Array, Unknown
 from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
 from nnc.ops.quantization.quantization_modes import QuantizationMode
-from nnc.symbolic import Arena, MemoryStatement, give_back_after
+from nnc.symbolic import Arena, MemoryStatement, trim_after
 from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.sharing.openings import Templates
 from nnc.symbolic.sharing.program_disk import MODULES
@@ -78,13 +78,13 @@ class OnnxStages:
     def run(self, feeds: Mapping[str, Array]) -> list[Result]:
         """The outputs, as arrays of their own."""
         values: dict[str, Result] = dict(feeds)
-        values |= self.before.run_some(values)
+        values |= self.before.run_subset(values)
         if self.node is not None:
             values |= self.node.by_elements(values)
-        values |= self.behind.run_some(values)
+        values |= self.behind.run_subset(values)
         return [values[name] for name in self.outputs]
 
-    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram | KeptProgram]:
+    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram | CachedProgram]:
         """What runs for arrays of these shapes, where the node's results are as large as they can be."""
         values = dict(arrays)
         first, made = self.before.planned(values)
@@ -94,7 +94,7 @@ class OnnxStages:
         return [*first, *self.behind.planned(values)[0]]
 
 
-AnyProgram: TypeAlias = OnnxProgram | KeptProgram | OnnxStages
+AnyProgram: TypeAlias = OnnxProgram | CachedProgram | OnnxStages
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -121,7 +121,7 @@ class OnnxModel:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _outputs: tuple[str, ...] = ()
     _templates: Templates[GraphDraft] = field(default_factory=Templates)
-    _sources: KeptSources = field(default_factory=KeptSources)
+    _sources: CachedSources = field(default_factory=CachedSources)
 
     def __post_init__(self) -> None:
         self._outputs = tuple(entry.name for entry in self.file.graph.output)
@@ -242,13 +242,13 @@ class OnnxModel:
         self.by_value |= {name for name, entry in placeholders.items() if name in sizes and not entry.shape}
         return placeholders
 
-    def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram | KeptProgram]:
+    def _programs_of(self, sizes: Mapping[str, int]) -> list[OnnxProgram | CachedProgram]:
         programs, _ = self.planned(self._known_by_value(sizes))
         if not programs:
             raise UsageError("memory", got="a model whose outputs are constants", need="something to run")
         return programs
 
-    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram | KeptProgram], dict[str, Array]]:
+    def planned(self, arrays: Mapping[str, Result]) -> tuple[list[OnnxProgram | CachedProgram], dict[str, Array]]:
         """The programs of a run on arrays of these shapes, and what its outputs look like."""
         missing = ", ".join(name for name in self.inputs if name not in arrays)
         if missing:
@@ -257,12 +257,12 @@ class OnnxModel:
         program = self._program(given, values=False)
         if isinstance(program, OnnxStages):
             return program.programs(given), {}
-        if isinstance(program, KeptProgram):
+        if isinstance(program, CachedProgram):
             return [program], dict(zip(self.outputs, program.looks(), strict=True))
         looks = {name: look_of(value) for name, value in zip(self.outputs, program.outputs, strict=True)}
         return [] if program.compiled is None else [program], looks
 
-    def run_some(self, values: Mapping[str, Result]) -> dict[str, Result]:
+    def run_subset(self, values: Mapping[str, Result]) -> dict[str, Result]:
         """The outputs for those of the values that are inputs."""
         given = {name: values[name] for name in self.inputs}
         return dict(zip(self.outputs, self._program(given).run(given), strict=True))  # type: ignore[arg-type]
@@ -333,7 +333,7 @@ class OnnxModel:
 
     def _usable(self, program: AnyProgram | None) -> AnyProgram | None:
         """The program; none from the disk where somebody looks at commands, for which all are made anew."""
-        if not isinstance(program, KeptProgram) or self._sources.are_used():
+        if not isinstance(program, CachedProgram) or self._sources.are_used():
             return program
         self._programs = _no_programs()
         return None
@@ -366,7 +366,7 @@ class OnnxModel:
                 self.by_value |= names
                 continue
             self._programs.put(key, program)
-            give_back_after(program.making)
+            trim_after(program.making)
             entries = [entry for entry in self._programs.values() if not isinstance(entry, OnnxStages)]
             kept = [_resident(entry) for entry in entries]
             beside = 0 if self._depth else self.file.nbytes + IMPORTER
@@ -429,7 +429,7 @@ class OnnxModel:
     @RareCollections()
     def _build(
         self, arrays: Mapping[str, object], known: frozenset[str], place: ProgramPlace | None
-    ) -> OnnxProgram | KeptProgram:
+    ) -> OnnxProgram | CachedProgram:
         """From the disk, by a template, or of the file; what is made of the file is kept on the disk."""
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
         kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
@@ -510,12 +510,12 @@ def _wait(program: OnnxProgram) -> None:
     """Behind the first run of a program that is kept behind the second."""
 
 
-def _resident(entry: OnnxProgram | KeptProgram) -> Resident | None:
+def _resident(entry: OnnxProgram | CachedProgram) -> Resident | None:
     """What has its values in the arena."""
     return entry.compiled if isinstance(entry, OnnxProgram) else entry.program
 
 
-def _arena_of(program: OnnxProgram | KeptProgram) -> int:
+def _arena_of(program: OnnxProgram | CachedProgram) -> int:
     return program.memory().arena
 
 

@@ -60,7 +60,7 @@ def settled(array: Array) -> Array:
     return np.asarray(array).astype(kind_of(array)) if has_sizes(array) else array
 
 
-def sizes_made(node: OnnxNode, known: Sequence[Array | None]) -> Array | None:
+def computed_sizes(node: OnnxNode, known: Sequence[Array | None]) -> Array | None:
     """What a node makes of sizes; None for a node that reads numbers."""
     host = HOSTS.get(node.op) if not node.domain else None
     made = None if host is None else host(node, *known)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from nnc.faces import face, homes
 
 if TYPE_CHECKING:
-    from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, give_back_after
+    from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, trim_after
     from nnc.symbolic.control import Loop, case_of, while_loop
     from nnc.symbolic.forward import hessian_vector_product, jvp
     from nnc.symbolic.gradient import Gradients, backward
@@ -36,7 +36,7 @@ __all__ = [
     "backward",
     "case_of",
     "compile",
-    "give_back_after",
+    "trim_after",
     "faults",
     "hessian_vector_product",
     "jvp",
@@ -53,7 +53,7 @@ _HOMES = homes(
         "nnc.symbolic.accumulate": "accumulate",
         "nnc.symbolic.auto": "auto",
         "nnc.symbolic.bodies": "bodies",
-        "nnc.symbolic.compiler": "Arena Budget Compiled MemoryStatement compile give_back_after compiler",
+        "nnc.symbolic.compiler": "Arena Budget Compiled MemoryStatement compile trim_after compiler",
         "nnc.symbolic.control": "Loop case_of while_loop control",
         "nnc.symbolic.elements": "elements",
         "nnc.symbolic.formula": "formula",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from nnc.core.values.command import AnyCommand, Command
 from nnc.graph import OpAttr, Registry
-from nnc.symbolic.control import CASE_OF, CONTROL_REGISTRY, WHILE, CaseAttrs, Holds, PythonHolds, Test, WhileAttrs
+from nnc.symbolic.control import CASE_OF, CONTROL_REGISTRY, WHILE, CaseAttrs, Holds, PythonCondition, Test, WhileAttrs
 from nnc.symbolic.ir import Body
 from nnc.symbolic.records import ExecKey, TensorKey
 
@@ -53,8 +53,8 @@ def _renamed_test(test: Test, renamed: Renamed) -> Test:
     match test:
         case Holds():
             return Holds(renamed[test.symbol])
-        case PythonHolds():
-            return PythonHolds(test.function, tuple(renamed[key] for key in test.inputs))
+        case PythonCondition():
+            return PythonCondition(test.function, tuple(renamed[key] for key in test.inputs))
         case _:
             return test
 

@@ -101,7 +101,7 @@ def test_memory_that_is_given_back_serves_again(double: FakeCuda, driver: GpuDri
     # Nothing that waits fits this one: it goes back to the device first.
     assert driver.allocate(device, half + (1 << 24)).nbytes > half
     gc.collect()
-    assert opened.lent_bytes == 0
+    assert opened.bytes_in_use == 0
     assert driver.allocate(device, 0).nbytes == 0
 
 
@@ -159,13 +159,13 @@ def test_two_threads_take_turns(device: Device) -> None:
 
 def test_programs_that_are_dropped_leave_nothing(double: FakeCuda, driver: GpuDriver, device: Device) -> None:
     x = on(device, np.ones(4))
-    held = driver.opened(device).lent_bytes
+    held = driver.opened(device).bytes_in_use
     for _ in range(1000):
         run, _ = program(device, Command(exp, NoAttrs()), [x], 3)
         run()
         del run, _
     driver.synchronize(device)
-    assert driver.opened(device).lent_bytes <= held + (1 << 16)
+    assert driver.opened(device).bytes_in_use <= held + (1 << 16)
     assert len(double.programs) <= 1
     assert not double.graphs
     DISPATCHER._claims.clear()

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nnc.backends.gpu.memory import SLAB, SMALL, DevicePool, LentMemory, piece_size
+from nnc.backends.gpu.memory import SLAB, SMALL, DevicePool, PooledMemory, piece_size
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Source:
 
 def test_pieces_never_overlap_and_all_come_back() -> None:
     source, generator = Source(), np.random.default_rng(3)
-    pool, held = DevicePool(source), list[LentMemory]()
+    pool, held = DevicePool(source), list[PooledMemory]()
     for _ in range(3000):
         if held and generator.random() < 0.5:
             held.pop(int(generator.integers(len(held))))

@@ -58,5 +58,5 @@ def test_devices_of_one_kind_are_not_mixed(driver: GpuDriver) -> None:
 
 def test_each_device_has_memory_of_its_own(driver: GpuDriver) -> None:
     held = driver.allocate(SECOND, 1 << 20)
-    assert driver.opened(SECOND).lent_bytes == held.nbytes
-    assert driver.opened(FIRST).lent_bytes == 0
+    assert driver.opened(SECOND).bytes_in_use == held.nbytes
+    assert driver.opened(FIRST).bytes_in_use == 0

@@ -145,14 +145,14 @@ def test_memory_goes_back(driver: GpuDriver) -> None:
 
 def test_programs_that_are_dropped_leave_nothing(driver: GpuDriver) -> None:
     x, engine = on_vulkan(np.ones(4)), engine_of(driver)
-    held = driver.opened(DEVICE).lent_bytes
+    held = driver.opened(DEVICE).bytes_in_use
     for _ in range(1000):
         run, _ = program(Command(exp, NoAttrs()), [x])
         run()
         del run, _
     driver.synchronize(DEVICE)
     driver.synchronize(DEVICE)
-    assert driver.opened(DEVICE).lent_bytes <= held + (1 << 16)
+    assert driver.opened(DEVICE).bytes_in_use <= held + (1 << 16)
     assert len(engine.dropped) + len(engine._doomed) <= 1
 
 

@@ -102,7 +102,7 @@ def test_blocks_and_packing_give_the_same_bits(dtype: DType, threads: int, monke
         specs = tuple(None if one is None else one.spec for one in inputs)
         results = infer(command.op, command.attrs, specs)
         refused |= bool(LLVM.refusal(command, specs, results))
-        for wish in DISPATCHER.wishes(command, specs, results, "llvm"):
+        for wish in DISPATCHER.preferences(command, specs, results, "llvm"):
             weights = inputs[wish.place]
             assert weights is not None
             laid = [in_blocks(weights, wish.layout, backend) for backend in ("llvm", "reference")]
@@ -129,7 +129,7 @@ def test_blocks_with_gaps_between_elements_are_copied() -> None:
     a, b, _ = operands(command, ((64, 130), (100, 130)), F32)
     assert a is not None
     assert b is not None
-    (wish,) = DISPATCHER.wishes(command, (a.spec, b.spec, None), (spec((64, 100)),), "llvm")
+    (wish,) = DISPATCHER.preferences(command, (a.spec, b.spec, None), (spec((64, 100)),), "llvm")
     laid = in_blocks(b, wish.layout)
     apart = Tensor.zeros(spec((2 * laid.spec.elements,))).view(
         laid.spec, 0, tuple(2 * stride for stride in laid.strides)

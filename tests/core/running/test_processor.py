@@ -18,18 +18,18 @@ TOLD = (
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "cpuinfo"
     monkeypatch.setattr(processor, "PROCESSORS", place)
-    monkeypatch.setattr(processor, "told_of_processor", processor.told_of_processor.__wrapped__)
+    monkeypatch.setattr(processor, "processor_facts", processor.processor_facts.__wrapped__)
     return place
 
 
 def test_the_first_processor_is_told_of(told: Path) -> None:
     told.write_text(TOLD)
-    assert processor.told_of_processor() == {
+    assert processor.processor_facts() == {
         "processor": "0", "model name": "First: of its kind", "features": "fp asimd",
     }  # fmt: skip
     assert processor.processor_name() == "First: of its kind"
 
 
 def test_python_names_a_processor_that_the_system_does_not_tell_of(told: Path) -> None:
-    assert processor.told_of_processor() == {}
+    assert processor.processor_facts() == {}
     assert processor.processor_name() == (platform.processor() or platform.machine())

@@ -15,7 +15,7 @@ from nnc.core.settings import SETTINGS
 from nnc.dynamic.transforms.recording import FunctionDraft
 from nnc.errors import IndexRangeError
 from nnc.symbolic import Compiled
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 
 __all__ = ["folder"]
 RANDOM = np.random.default_rng(7)
@@ -55,7 +55,7 @@ def test_a_second_function_of_the_same_graph_runs_neither_passes_nor_planner(mon
         second = nnc.compile(network())
         assert answer(second) == wanted
         assert answer(second) == wanted
-    assert programs(second) == [KeptGraph]
+    assert programs(second) == [CachedGraph]
     assert second.memory() == first.memory()
     assert isinstance(second.program(), Compiled)
     assert second.program().memory() == second.memory()
@@ -92,7 +92,7 @@ def test_arrays_that_a_function_holds_are_those_of_now() -> None:
     first, second = nnc.compile(network()), nnc.compile(network(weights=[2 * weight for weight in WEIGHTS]))
     answer(first)
     twice = answer(second)
-    assert programs(second) == [KeptGraph]
+    assert programs(second) == [CachedGraph]
     planned = [value.numpy() for value in network(weights=[2 * weight for weight in WEIGHTS])(nnc.variable(X))[:1]]
     np.testing.assert_allclose(np.frombuffer(twice[0], np.float32).reshape(6, 16), planned[0], rtol=1e-5, atol=1e-6)
 
@@ -105,7 +105,7 @@ def test_other_options_are_another_program(options: dict[str, Any]) -> None:
     assert programs(function) == [Compiled]
     again = nnc.compile(network(), **options)
     assert answer(again) == answer(function)
-    assert programs(again) == [KeptGraph]
+    assert programs(again) == [CachedGraph]
 
 
 def test_gradients_and_further_sizes_are_those_of_a_planned_program() -> None:
@@ -119,7 +119,7 @@ def test_gradients_and_further_sizes_are_those_of_a_planned_program() -> None:
     wanted = values(first)
     second = nnc.compile(network())
     answer(second)
-    assert programs(second) == [KeptGraph]
+    assert programs(second) == [CachedGraph]
     assert values(second) == wanted
 
 
@@ -141,7 +141,7 @@ def test_an_index_outside_its_axis_is_told_as_before() -> None:
         assert function(X, good).numpy().tobytes() == values[0]
     assert values[0] == values[1]
     assert told[0] == told[1]
-    assert programs(function) == [KeptGraph]
+    assert programs(function) == [CachedGraph]
 
 
 def test_a_step_of_a_module_that_draws_and_renews_is_found_again() -> None:
@@ -163,7 +163,7 @@ def test_a_step_of_a_module_that_draws_and_renews_is_found_again() -> None:
     first, second = losses(), losses()
     assert first[0] == second[0]
     assert first[1] == [Compiled]
-    assert second[1] == [KeptGraph]
+    assert second[1] == [CachedGraph]
 
 
 def test_who_looks_at_commands_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from nnc.ops.optimizer.optimizer import ADAM, SGD, AdamAttrs, SGDAttrs
 from nnc.planning.solvers import local
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, compile, faults, jvp, minimize
 from nnc.symbolic.compiler.order import shuffle, window
-from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
+from nnc.symbolic.control import CaseAttrs, PythonCondition, WhileAttrs
 from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.passes import Pass, simplify
 from nnc.symbolic.serialize import load, save
@@ -200,7 +200,7 @@ def calls_python(graph: SymbolicGraph) -> bool:
             attrs = record.command.attrs
             if isinstance(attrs, CaseAttrs) and attrs.function is not None:
                 return True
-            if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonHolds):
+            if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonCondition):
                 return True
             waiting.extend(body.graph for _, body in bodies_of(record.command))
     return False

@@ -29,7 +29,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError, ShapeError, SymbolError, UsageError
 from nnc.nn.steps.step_graph import TracedStep
 from nnc.symbolic import Compiled
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 from nnc.symbolic.passes import Pass
 from nnc.symbolic.sharing import program_disk
 
@@ -75,7 +75,7 @@ def test_a_second_model_of_the_same_graph_runs_neither_passes_nor_planner(monkey
     monkeypatch.setattr(TracedStep, "drafted", refuse)
     second = network()
     assert trained(second) == answers
-    assert set(programs(second)) == {KeptGraph}
+    assert set(programs(second)) == {CachedGraph}
     assert len(programs(second)) == 5
 
 
@@ -102,7 +102,7 @@ def test_who_asks_for_a_plan_gets_the_program_with_its_graph() -> None:
     model = network()
     model.train_on_batch(X, Y)
     step = model.training_step(16)
-    assert isinstance(step.program, KeptGraph)
+    assert isinstance(step.program, CachedGraph)
     assert step.compiled.memory() == step.program.memory()
     assert step.compiled is step.compiled
     assert step.compiled.plan()[1].arena_bytes == step.program.memory().arena
@@ -165,7 +165,7 @@ def test_what_is_made_otherwise_is_another_program(folder: Path, monkeypatch: py
     trained(network())
     model = OTHERS[other]()
     answers = trained(model)
-    assert KeptGraph not in programs(model)[:1]
+    assert CachedGraph not in programs(model)[:1]
     monkeypatch.setattr(SETTINGS, "cache_folder", None)
     assert trained(OTHERS[other]()) == answers
 
@@ -208,7 +208,7 @@ def test_a_record_that_is_none_is_not_used(folder: Path, change: str) -> None:
     changed(folder, CHANGES[change])
     again = network()
     assert (again.train_on_batch(X, Y), again.predict(X).tobytes()) == answer
-    assert KeptGraph not in programs(again)
+    assert CachedGraph not in programs(again)
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
@@ -222,8 +222,8 @@ def test_a_damaged_entry_is_made_again(folder: Path, damage: str) -> None:
         warnings.simplefilter("ignore", RuntimeWarning)
         again = network()
         assert trained(again) == answers
-    assert KeptGraph not in programs(again)
-    assert KeptGraph in programs(_used(network()))
+    assert CachedGraph not in programs(again)
+    assert CachedGraph in programs(_used(network()))
 
 
 def _used(model: nn.Model) -> nn.Model:
@@ -247,7 +247,7 @@ def test_other_sources_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_disk, "makers_digest", lambda: "of another version")
     again = network()
     assert trained(again) == answers
-    assert KeptGraph not in programs(again)
+    assert CachedGraph not in programs(again)
 
 
 def embedding() -> nn.Model:
@@ -264,7 +264,7 @@ def test_an_index_outside_its_axis_leaves_weights_as_they_are() -> None:
     answer = first.train_on_batch(tokens, targets), first.train_on_batch(tokens, targets)
     second = embedding()
     assert second.train_on_batch(tokens, targets) == answer[0]
-    assert isinstance(second.training_step(2).program, KeptGraph)
+    assert isinstance(second.training_step(2).program, CachedGraph)
     before = [value.copied() for value in second.tensors().values()]
     told = []
     for model in (second, first):
@@ -283,7 +283,7 @@ def test_bad_input_is_told_as_before() -> None:
     model = network()
     model.train_on_batch(X, Y)
     program = model.training_step(16).program
-    assert isinstance(program, KeptGraph)
+    assert isinstance(program, CachedGraph)
     step = model.training_step(16)
     with pytest.raises(ShapeError, match="from shape"):
         step.views(X[:3], Y)
@@ -346,7 +346,7 @@ def test_generation_takes_its_steps_from_the_disk() -> None:
 
     first, second = written(), written()
     assert first[0] == second[0]
-    assert (first[1], second[1]) == ([Compiled] * 2, [KeptGraph] * 2)
+    assert (first[1], second[1]) == ([Compiled] * 2, [CachedGraph] * 2)
 
 
 SCRIPT = """

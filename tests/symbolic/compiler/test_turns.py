@@ -218,7 +218,7 @@ def test_many_that_wait_for_one_run_go_on_behind_it() -> None:
         thread.start()
     run.ended = True
     for _ in range(3):
-        run.let_go()
+        run.resume_waiting()
     for thread in waiting:
         thread.join(PATIENCE)
         assert not thread.is_alive()

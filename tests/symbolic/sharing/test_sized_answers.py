@@ -121,11 +121,11 @@ def test_wishes_that_follow_from_sizes_are_those_that_are_asked_for(build: Build
         if (instance := instance_at(*sizes)) is None:
             continue
         for key, record in instance.graph.execs.items():
-            wishes = claims.wishes(instance, key)
-            if wishes is not None:
+            preferences = claims.preferences(instance, key)
+            if preferences is not None:
                 followed += 1
-                wished += bool(wishes)
-                assert wishes == DISPATCHER.wishes(record.command, *instance.specs(key))
+                wished += bool(preferences)
+                assert preferences == DISPATCHER.preferences(record.command, *instance.specs(key))
     assert followed >= len(SIZES)
     assert wished >= (len(SIZES) if build is packed else 0)
 

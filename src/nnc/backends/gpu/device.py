@@ -112,7 +112,7 @@ class OpenDevice(Uncopied):
         return storage
 
     @property
-    def lent_bytes(self) -> int:
+    def bytes_in_use(self) -> int:
         """Bytes that somebody holds."""
         with self.entered():
             self._pool.take_back()

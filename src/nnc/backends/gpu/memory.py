@@ -39,7 +39,7 @@ class MemoryPiece:
     nbytes: int
 
 
-class LentMemory:
+class PooledMemory:
     """What storages over a piece hold on to; with the last of them the piece goes back to the pool."""
 
     __slots__ = ("_returned", "piece")
@@ -78,7 +78,7 @@ class DevicePool:
         # Bytes that the device has given, and those that somebody holds.
         self.reserved, self.lent = 0, 0
 
-    def allocate(self, nbytes: int) -> LentMemory | None:
+    def allocate(self, nbytes: int) -> PooledMemory | None:
         """Memory of at least so many bytes, not initialized; None where the device has not that much."""
         self.take_back()
         size = piece_size(nbytes)
@@ -86,7 +86,7 @@ class DevicePool:
         if piece is None:
             return None
         self.lent += piece.nbytes
-        return LentMemory(piece, self._returned)
+        return PooledMemory(piece, self._returned)
 
     def release_waiting(self) -> None:
         """Give back to the device what waits by itself; slabs stay."""

@@ -131,7 +131,7 @@ class LlvmKernel(CommandKernel):
             check_owned(held, [Call(self, inputs, outputs, workspace)])
         launch = self._launch(SETTINGS.worker_count())
         launch.run(addresses)
-        if launch.is_alone and not self.workspace_bytes:
+        if launch.is_single_threaded and not self.workspace_bytes:
             self._alone = launch
 
     @property

@@ -16,7 +16,7 @@ from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import (
     Call,
     Kernel,
-    LayoutWish,
+    LayoutPreference,
     LoopCalls,
     LoopProgram,
     Program,
@@ -60,9 +60,9 @@ class LlvmBackend:
         """Why the command is not claimed on these specs; empty when it is."""
         return _claims().refusal(command, inputs, outputs)
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+    def preferences(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
         """Operands that the kernel packs, as it packs them."""
-        return _claims().wishes(command, inputs, outputs)
+        return _claims().preferences(command, inputs, outputs)
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Kernel:
         """The kernel of a command that `refusal` did not refuse."""

@@ -8,8 +8,8 @@ from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import SCALARS
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.claims import TableClaims, present_specs, row_wishes
-from nnc.core.running.dispatch import LayoutWish, Specs
+from nnc.codegen.program.claims import TableClaims, present_specs, row_preferences
+from nnc.core.running.dispatch import LayoutPreference, Specs
 from nnc.core.values.command import AnyCommand
 from nnc.ops.work import work
 
@@ -18,15 +18,15 @@ from nnc.ops.work import work
 class ProcessorClaims(TableClaims[LlvmKernel]):
     """The table of kernels as a processor sees it."""
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+    def preferences(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
         """Operands that the kernel packs, as it packs them; where code is small, memory for that counts for all."""
         present, results = present_specs(inputs), present_specs(outputs)
         products = work(command, inputs, results) / 2
         computing = nanoseconds(self.target, computed(SCALARS[results[0].dtype.name]), products)
-        wishes = row_wishes(command, present, results, self.target)
+        preferences = row_preferences(command, present, results, self.target)
         return tuple(
-            LayoutWish(place, layout, 1.0 if self.target.small else _share(saved, computing))
-            for place, (layout, saved) in wishes.items()
+            LayoutPreference(place, layout, 1.0 if self.target.small else _share(saved, computing))
+            for place, (layout, saved) in preferences.items()
         )
 
 

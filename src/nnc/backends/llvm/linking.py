@@ -25,6 +25,7 @@ from nnc.codegen.program.assembling import AddressRange, Draft, extent_of
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
+    LinkedProgram,
     MemoryPlace,
     Pointer,
     PointerMove,
@@ -33,16 +34,15 @@ from nnc.codegen.program.statements import (
     Selection,
     Statement,
     Turn,
-    WholeProgram,
 )
 from nnc.core.running.dispatch import Call
 from nnc.core.running.library_program import (
+    CyclicView,
     LibraryBranch,
     LibraryLoop,
     LibraryProgram,
     LibraryStatement,
     Reassignment,
-    TurnedView,
 )
 from nnc.core.values.dtype import U8
 from nnc.core.values.exact import Exact
@@ -50,7 +50,7 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 
 
-def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
+def linked(program: LibraryProgram, target: TargetDescription) -> LinkedProgram:
     """The program in numbers. Its calls are of kernels for this target."""
     assembly, launches = Assembly(target), dict[int, _Launches]()
     for call in _calls(program.statements):
@@ -62,7 +62,7 @@ def linked(program: LibraryProgram, target: TargetDescription) -> WholeProgram:
     places = _Places.of(program, assembly)
     linking = _Linking(places, launches, target)
     statements = linking.all(program.statements)
-    return WholeProgram(
+    return LinkedProgram(
         program.name,
         tuple(linking.generators),
         statements,
@@ -108,7 +108,7 @@ def _calls(statements: Sequence[LibraryStatement]) -> Iterator[Call]:
             case LibraryBranch():
                 for branch in (*statement.branches.values(), statement.otherwise):
                     yield from _calls(branch or ())
-            case Reassignment() | TurnedView():
+            case Reassignment() | CyclicView():
                 pass
             case _:
                 assert_never(statement)
@@ -187,7 +187,7 @@ class _Linking:
                 yield from (self._run(draft, launches.runner) for draft in launches.drafts)
             case Reassignment():
                 yield PointerMove(tuple((self._pointer(standin), at(tensor)) for standin, tensor in statement.moves))
-            case TurnedView():
+            case CyclicView():
                 views = tuple(map(at, statement.views))
                 yield Turn(self._pointer(statement.standin), views, statement.once, at(statement.count))
             case LibraryLoop():

@@ -20,7 +20,7 @@ from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
 from nnc.codegen.program.support import write_support
 from nnc.codegen.program.whole import distinct_kernels, write_program
 from nnc.core.running import llvm_library
-from nnc.core.running.dispatch import Call, Kernel, LayoutWish, Program, Specs, one_by_one
+from nnc.core.running.dispatch import Call, Kernel, LayoutPreference, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
@@ -60,9 +60,9 @@ class TargetBackend:
         """None: nothing of another processor can be measured here."""
         return {}
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+    def preferences(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
         """Operands that the kernel packs, as it packs them."""
-        return self.claims.wishes(command, inputs, outputs)
+        return self.claims.preferences(command, inputs, outputs)
 
     def program(self, calls: Sequence[Call]) -> Program:
         """The commands one after another, by the backends of this processor."""

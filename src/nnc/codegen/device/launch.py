@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from nnc.classes import dataclass
 from nnc.codegen.device.functions import FUNCTIONS, function_text
 from nnc.codegen.device.groups.device_rows import GroupKernel, group_kernel
-from nnc.codegen.device.preamble import GROUP_THREADS, PTX_TRIPLE, entry, large_near_bytes, preamble
+from nnc.codegen.device.preamble import GROUP_THREADS, PTX_TRIPLE, entry, preamble, requested_shared_bytes
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
 from nnc.codegen.frame.kernel import Generator, Phase
@@ -101,7 +101,7 @@ def _assembled(
     texts += added.values()
     size = frame if frame > -(-scratch // 64) * 64 else scratch
     made, entries = list[DevicePhase](), dict[str, str]()
-    near = large_near_bytes(parsed.near) if target.triple == PTX_TRIPLE else 0
+    near = requested_shared_bytes(parsed.near) if target.triple == PTX_TRIPLE else 0
     for phase in phases:
         worker = workers[phase.symbol]
         name, threads = f"{phase.symbol}_entry", group or GROUP_THREADS

@@ -355,7 +355,7 @@ def preamble(
         head = _LARGE_NEAR_ARRAY if _is_large(array) else _NEAR_ARRAY
         lines.append(head.format(name=name, array=array, kind=array.element))
         lines.append(_NEAR.format(name=name, kind=array.element, size=array.size))
-        lines += _near_functions(name, declared, asked)
+        lines += _shared_memory_functions(name, declared, asked)
     plain = {name: line for name, line in declared.items() if name not in helpers and not name.startswith("nnc.near.")}
     wanted = {**plain, **asked}
     numbers = {name: line for name, line in _PTX_DECLARATIONS.items() if ".sreg." in name}
@@ -376,17 +376,17 @@ def preamble(
 _NEAR_BYTES = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 99, "sm_90a": 227}
 
 
-def near_bytes_of(target: TargetDescription) -> int:
+def shared_bytes_of(target: TargetDescription) -> int:
     """Bytes of memory that a group of a CUDA device may have."""
     return _NEAR_BYTES[target.processor] * 1024
 
 
-def copies_ahead(target: TargetDescription) -> bool:
+def has_async_copies(target: TargetDescription) -> bool:
     """Whether copies to a group's memory go on by themselves: CUDA from 8.0 on, whose warps multiply 16 bits too."""
     return target.triple == PTX_TRIPLE and target.processor not in ("sm_70", "sm_75")
 
 
-def large_near_bytes(near: Mapping[str, Kind]) -> int:
+def requested_shared_bytes(near: Mapping[str, Kind]) -> int:
     """Bytes of a group's memory that a launch of CUDA's has to ask for; 0 where the module says them."""
     return max((array.array * array.size for array in near.values() if _is_large(array)), default=0)
 
@@ -395,7 +395,7 @@ def _is_large(array: Kind) -> bool:
     return array.array * array.size > STATIC_NEAR_BYTES
 
 
-def _near_functions(name: str, declared: Mapping[str, str], asked: dict[str, str]) -> list[str]:
+def _shared_memory_functions(name: str, declared: Mapping[str, str], asked: dict[str, str]) -> list[str]:
     """What is done with an array beside loads and stores; what that calls goes to `asked`."""
     texts = []
     for action, turned in (("matrices", ""), ("turned", ".trans")):

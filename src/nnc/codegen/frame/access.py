@@ -30,7 +30,7 @@ class StridedAccess:
         return StridedAccess(self.scalar, strides, read(self.offset) if self.offset else 0)
 
 
-def lies_apart(operands: Sequence[Shape]) -> bool:
+def is_scattered(operands: Sequence[Shape]) -> bool:
     """Whether elements of some operand that follow each other along its last axis are no neighbours in memory."""
     return any(strides[-1] not in (0, 1) for strides in operands)
 

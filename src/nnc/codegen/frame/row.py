@@ -67,7 +67,7 @@ Wishes = Mapping[int, tuple[Blocked, float]]
 Wishing = Callable[[Any, Views, Views, TargetDescription], Wishes]
 
 
-def wishes_of(packing: tuple[Packing, float] | None, weights: Shape, axis: int, parts: int = 1) -> Wishes:
+def preferences_of(packing: tuple[Packing, float] | None, weights: Shape, axis: int, parts: int = 1) -> Wishes:
     """The blocks of `axis` in which the weights, input 1, need no packing: how they are packed, and what it takes."""
     if packing is None:
         return {}
@@ -75,7 +75,7 @@ def wishes_of(packing: tuple[Packing, float] | None, weights: Shape, axis: int, 
     return {1: (Blocked(weights, axis, blocks.width, blocks.steps, parts), nanoseconds)}
 
 
-def _no_wishes(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+def _no_preferences(attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
     return {}
 
 
@@ -99,8 +99,8 @@ class KernelRow:
     `strided`: inputs with any strides are read where they are, except those at the positions in `dense`;
     `scattered`: so are outputs with any strides written. `checked`: the first word of the kernel's workspace becomes 1
     when an index lies outside its axis. `variants`: other generators by name, for autotune to measure; one that is
-    equal to that of `generate` is none. `wishes`: which operands it would rather read in blocks; `reads`: whether it
-    reads the operand at a place, whose view is given in order, in another layout of blocks too.
+    equal to that of `generate` is none. `preferences`: which operands it would rather read in blocks; `reads`: whether
+    it reads the operand at a place, whose view is given in order, in another layout of blocks too.
     """
 
     generate: Generate
@@ -110,7 +110,7 @@ class KernelRow:
     dense: tuple[int, ...] = ()
     checked: bool = False
     variants: Variants = _no_variants
-    wishes: Wishing = _no_wishes
+    preferences: Wishing = _no_preferences
     reads: Reading = _as_wished
 
     def others(self, attrs: object, inputs: Views, outputs: Views, target: TargetDescription) -> dict[str, Generator]:

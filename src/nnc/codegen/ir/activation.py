@@ -71,17 +71,17 @@ def gelu_tanh(b: Builder, x: Value) -> Value:
         return _gated(b, x, x * b.fma(x * x, GATE * BEND, GATE))
     inside = b.choose(b.compare("<", x, SHUT), b.constant(BEHIND, x.type), x)
     shifted, rest = _binary_gate(b, at_most(b, inside, OPEN))
-    return _kept_open(b, x, shifted, rest * polynomial(b, rest, BINARY_GROWTH))
+    return _gate_or_identity(b, x, shifted, rest * polynomial(b, rest, BINARY_GROWTH))
 
 
 def _gated(b: Builder, x: Value, by: Value) -> Value:
     """x · sigmoid(by)"""
     gate = GATES[x.type.scalar.name]
     inside = b.choose(b.compare("<", by, gate.shut), b.constant(gate.behind, x.type), by)
-    return _kept_open(b, x, *turned_growth(b, inside))
+    return _gate_or_identity(b, x, *turned_growth(b, inside))
 
 
-def _kept_open(b: Builder, x: Value, shifted: Value, growth: Value) -> Value:
+def _gate_or_identity(b: Builder, x: Value, shifted: Value, growth: Value) -> Value:
     """x through a gate; large ones go by it"""
     return b.choose(b.compare(">", x, OPEN_WIDE), x, gated(b, x, shifted, growth))
 

@@ -17,7 +17,7 @@ OTHER_SIGN = 128
 
 @dataclass(frozen=True, slots=True)
 class DotProduct:
-    """How products of bytes `x` and `w` are summed: words of x are made of `held_x`.
+    """How products of bytes `x` and `w` are summed: words of x are made of `packed_x`.
 
     Bytes of x whose sign the instruction does not take are held with 128 added or subtracted, by which `shift` is how
     much larger what is held is. Words of two hold numbers without their zero points.
@@ -28,7 +28,7 @@ class DotProduct:
     dots: ByteDots
 
     @property
-    def held_x(self) -> Scalar:
+    def packed_x(self) -> Scalar:
         """Elements of x in words."""
         match self.dots:
             case ByteDots.NONE:
@@ -48,19 +48,19 @@ class DotProduct:
     @property
     def steps(self) -> int:
         """Elements of a word."""
-        return WORD_BYTES // self.held_x.size
+        return WORD_BYTES // self.packed_x.size
 
     @property
     def shift(self) -> int:
         """held x - x"""
-        if self.in_pairs or self.held_x.signed == self.x.signed:
+        if self.in_pairs or self.packed_x.signed == self.x.signed:
             return 0
-        return -OTHER_SIGN if self.held_x.signed else OTHER_SIGN
+        return -OTHER_SIGN if self.packed_x.signed else OTHER_SIGN
 
     def sum_x(self, b: Builder, words: Value, total: Value) -> Value:
         """total + the sums of words of x."""
         if self.dots is ByteDots.ANY:
-            return self._of_kind(self.held_x).add(b, self.ones(b, total.type.lanes), words, total)
+            return self._of_kind(self.packed_x).add(b, self.ones(b, total.type.lanes), words, total)
         return self.add(b, words, self.ones(b, total.type.lanes), total)
 
     def sum_w(self, b: Builder, words: Value, total: Value) -> Value:
@@ -93,7 +93,7 @@ class DotProduct:
 
     def words(self, b: Builder, elements: list[Value]) -> Value:
         """Words of vectors of bytes, the first in the lowest bits; in words of two, of numbers of 32 bits."""
-        bits = 8 * self.held_x.size
+        bits = 8 * self.packed_x.size
         parts = elements if self.in_pairs else [b.cast(b.cast(element, U8), I32) for element in elements]
         if self.in_pairs:
             parts = [b.both(elements[0], b.constant((1 << bits) - 1, elements[0].type)), *elements[1:]]

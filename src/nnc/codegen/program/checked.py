@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, Module, Type, Value
 from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction
-from nnc.codegen.program.statements import WholeProgram
+from nnc.codegen.program.statements import LinkedProgram
 
 
-class AloneFunction(ProgramFunction):
+class SingleThreadFunction(ProgramFunction):
     """Writes the function that runs a pooled program on its caller alone."""
 
-    def __init__(self, module: Module, program: WholeProgram) -> None:
+    def __init__(self, module: Module, program: LinkedProgram) -> None:
         super().__init__(module, program, f"{program.name}_run")
 
     def emit(self) -> None:
@@ -25,7 +25,7 @@ class CheckedFunction(ProgramFunction):
     Outputs that lie over the arena, the state, constants or each other are refused: inputs are read before all.
     """
 
-    def __init__(self, module: Module, program: WholeProgram) -> None:
+    def __init__(self, module: Module, program: LinkedProgram) -> None:
         self.size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
         super().__init__(module, program, f"{program.name}_run_checked", [("arena_bytes", self.size)])
 

@@ -26,12 +26,12 @@ def present_specs(specs: OptionalSpecs) -> list[TensorSpec]:
     return [spec for spec in specs if spec is not None]
 
 
-def row_wishes(
+def row_preferences(
     command: AnyCommand, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], target: TargetDescription
 ) -> Wishes:
     """The operands that the kernel of a command would rather read in blocks."""
     views = [view_of(spec) for spec in inputs], [view_of(spec) for spec in outputs]
-    return ROWS[command.op].wishes(command.attrs, *views, target)
+    return ROWS[command.op].preferences(command.attrs, *views, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class TableClaims(Generic[K]):
             return ""
         row, views = ROWS[command.op], tuple([view_of(spec.plain) for spec in inputs])
         results, target = tuple([view_of(spec) for spec in outputs]), self.target
-        wishes = row.wishes(command.attrs, views, results, target)
+        preferences = row.preferences(command.attrs, views, results, target)
         fits = all(
-            (place in wishes and wishes[place][0] == layout)
+            (place in preferences and preferences[place][0] == layout)
             or row.reads(command.attrs, views, results, place, layout, target)
             for place, layout in blocked.items()
         )

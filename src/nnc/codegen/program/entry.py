@@ -31,6 +31,7 @@ from nnc.codegen.program.shared_kernels import ProgramKernel
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,
+    LinkedProgram,
     MemoryPlace,
     Pointer,
     PointerMove,
@@ -39,7 +40,6 @@ from nnc.codegen.program.statements import (
     Selection,
     Statement,
     Turn,
-    WholeProgram,
 )
 
 # In front of the addresses of a kernel is that of the words that it reads, if it reads any.
@@ -52,7 +52,7 @@ WORTH_SHARING = 4000.0
 class RunFunction(ProgramFunction):
     """Writes the function that runs the statements in order."""
 
-    def __init__(self, module: Module, program: WholeProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
+    def __init__(self, module: Module, program: LinkedProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
         pooled = program.pooled
         last = ("pool",) if pooled else ()
         super().__init__(module, program, f"{program.name}_run{'_parallel' if pooled else ''}", last=last)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 
 from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, INDEX, Builder, Module, Type, Value
-from nnc.codegen.program.statements import WholeProgram
+from nnc.codegen.program.statements import LinkedProgram
 
 INT = Type(I32)
 
@@ -31,7 +31,7 @@ class ProgramFunction:
     def __init__(
         self,
         module: Module,
-        program: WholeProgram,
+        program: LinkedProgram,
         name: str,
         first: Sequence[tuple[str, Type]] = (),
         last: Sequence[str] = (),

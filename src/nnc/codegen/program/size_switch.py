@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from nnc.codegen.ir.builder import I32, I64, Module, Type
 from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction
-from nnc.codegen.program.statements import WholeProgram
+from nnc.codegen.program.statements import LinkedProgram
 from nnc.core.values.platform import OpenSize
 
 
-def write_choices(module: Module, program: WholeProgram, open_size: OpenSize) -> None:
+def write_choices(module: Module, program: LinkedProgram, open_size: OpenSize) -> None:
     """All of them; functions of the size 3 have names that begin with NAME_3."""
     size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
     _choice(module, program, "run", (), (), size, open_size)
@@ -24,7 +24,7 @@ def write_choices(module: Module, program: WholeProgram, open_size: OpenSize) ->
 
 def _choice(
     module: Module,
-    program: WholeProgram,
+    program: LinkedProgram,
     word: str,
     first: Sequence[tuple[str, Type]],
     last: Sequence[str],

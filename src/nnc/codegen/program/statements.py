@@ -107,7 +107,7 @@ class PortPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeProgram:
+class LinkedProgram:
     """A program with its ports, and words that kernels set where an index is outside its axis.
 
     `state` is how the lasting memory begins. `constants` are in the library; None where the caller maps a file of them.

@@ -12,19 +12,19 @@ from dataclasses import replace
 from nnc.codegen.frame.kernel import ALIGNMENT
 from nnc.codegen.ir.builder import ADDRESS, I64, Builder, Module, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.checked import AloneFunction, CheckedFunction
+from nnc.codegen.program.checked import CheckedFunction, SingleThreadFunction
 from nnc.codegen.program.entry import RunFunction
 from nnc.codegen.program.narrow import with_own_arithmetic
 from nnc.codegen.program.pool_calls import write_tasks
 from nnc.codegen.program.shared_kernels import ProgramKernel, write_kernels
 from nnc.codegen.program.size_switch import write_choices
-from nnc.codegen.program.statements import WholeProgram
+from nnc.codegen.program.statements import LinkedProgram
 from nnc.codegen.program.support import support_functions
 from nnc.core.values.exact import Exact
 from nnc.core.values.platform import OpenSize
 
 
-def distinct_kernels(programs: Sequence[WholeProgram]) -> dict[Exact, int]:
+def distinct_kernels(programs: Sequence[LinkedProgram]) -> dict[Exact, int]:
     """The generators of all programs, each once, by number."""
     numbers: dict[Exact, int] = {}
     for generator in (generator for program in programs for generator in program.kernels):
@@ -33,7 +33,7 @@ def distinct_kernels(programs: Sequence[WholeProgram]) -> dict[Exact, int]:
 
 
 def write_program(
-    programs: Sequence[WholeProgram], target: TargetDescription, open_size: OpenSize | None = None, *,
+    programs: Sequence[LinkedProgram], target: TargetDescription, open_size: OpenSize | None = None, *,
     alone: bool = False,
 ) -> str:  # fmt: skip
     """The text of a program: kernels, constants, and the functions that a header declares; of one, or of each size.
@@ -66,15 +66,15 @@ def write_program(
     return text if has_wide else with_own_arithmetic(text)
 
 
-def _functions(module: Module, program: WholeProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
+def _functions(module: Module, program: LinkedProgram, shared: str, kernels: Sequence[ProgramKernel]) -> None:
     """The functions of a program; `shared` is what names begin with of what programs of all sizes have."""
     RunFunction(module, program, shared, kernels).emit()
     if program.pooled:
-        AloneFunction(module, program).emit()
+        SingleThreadFunction(module, program).emit()
     CheckedFunction(module, program).emit()
 
 
-def _alone(module: Module, program: WholeProgram) -> None:
+def _alone(module: Module, program: LinkedProgram) -> None:
     for function in support_functions(module.target):
         module.append(function)
     if program.state:

@@ -42,14 +42,14 @@ def write_atomically(path: Path, chunks: Iterable[Chunk], *, keep: int = 1) -> N
         raise UsageError("keep", got=str(keep), need="an integer ≥ 1")
     try:
         target = _target(path)
-        _remove_left_behind(target)
+        _remove_leftovers(target)
         part = _Part(target)
         try:
             part.open()
             part.write(chunks)
             with Shield():
                 _shift(target, keep)
-                part.take_place()
+                part.replace_target()
         finally:
             part.discard()
     except OSError as error:
@@ -110,7 +110,7 @@ class _Part:
         self.file.flush()
         os.fsync(self.file.fileno())
 
-    def take_place(self) -> None:
+    def replace_target(self) -> None:
         """Rename the file over the old one."""
         if sys.platform == "win32" and self.file is not None:
             self.file.close()
@@ -164,7 +164,7 @@ def _shift(target: Path, keep: int) -> None:
             os.replace(target, first)
 
 
-def _remove_left_behind(target: Path) -> None:
+def _remove_leftovers(target: Path) -> None:
     """Remove what killed writers of this file have left."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.part")
     with os.scandir(target.parent) as entries:

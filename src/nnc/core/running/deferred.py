@@ -11,7 +11,7 @@ from nnc.core.running.dispatch import (
     Backend,
     Call,
     Kernel,
-    LayoutWish,
+    LayoutPreference,
     LoopBackend,
     LoopCalls,
     LoopProgram,
@@ -63,10 +63,10 @@ class DeferredBackend:
         made = self._backend()
         return made.loop(calls) if isinstance(made, LoopBackend) else None
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+    def preferences(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
         """The operands that its kernel arranges; none where it does not tell."""
         made = self._backend()
-        return made.wishes(command, inputs, outputs) if isinstance(made, WishingBackend) else ()
+        return made.preferences(command, inputs, outputs) if isinstance(made, WishingBackend) else ()
 
     def traced(self, calls: Sequence[Call]) -> Traced:
         """`program`, with the times of workers where the backend knows them."""

@@ -203,7 +203,7 @@ class LoopBackend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutWish:
+class LayoutPreference:
     """A kernel would rather read the operand at this place in `layout`, which saves this share of its time."""
 
     place: int
@@ -215,7 +215,7 @@ class LayoutWish:
 class WishingBackend(Protocol):
     """A backend with kernels that arrange operands before they read them, and claim those that are so arranged."""
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
+    def preferences(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
         """The operands that the kernel of a command on plain operands, which `refusal` did not refuse, arranges."""
 
 
@@ -252,7 +252,7 @@ TARGET = "target:"
 KERNEL_BYTES = 52 << 10
 
 
-def kept_kernels() -> int:
+def cached_kernels() -> int:
     """How many kernels the process keeps for commands to come."""
     return SETTINGS.kept_kernel_bytes // KERNEL_BYTES
 
@@ -264,7 +264,7 @@ class Dispatcher(Uncopied):
     instead: ClassVar[str] = "make a dispatcher and add() the backends"
 
     backends: dict[str, Backend] = field(default_factory=dict)
-    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(kept_kernels))
+    _claims: TwoGenerations[Key, Claim] = field(default_factory=lambda: TwoGenerations(cached_kernels))
     _unmeasured: set[str] = field(default_factory=set)
     _targets: dict[str, Backend] = field(default_factory=dict)
     _make_target: Callable[[str], Backend] | None = None
@@ -358,12 +358,14 @@ class Dispatcher(Uncopied):
         serving = (value.name for value in backends if not value.refusal(command, inputs, outputs))
         return next(serving, "")
 
-    def wishes(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> tuple[LayoutWish, ...]:
+    def preferences(
+        self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = ""
+    ) -> tuple[LayoutPreference, ...]:
         """The operands that the first backend that claims the command would rather read in another layout."""
         backends = self.usable(prefer, kinds_of(inputs, outputs))
         serving = (value for value in backends if not value.refusal(command, inputs, outputs))
         first = next(serving, None)
-        return first.wishes(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
+        return first.preferences(command, inputs, outputs) if isinstance(first, WishingBackend) else ()
 
     def claims(self, command: AnyCommand, inputs: Specs, outputs: Specs, prefer: str = "") -> list[Claim]:
         """All claims to measure, in order of preference, variants behind the first choice of their backend.

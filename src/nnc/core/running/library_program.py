@@ -34,7 +34,7 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TurnedView:
+class CyclicView:
     """A stand-in becomes `views[count]`; behind the last one `views[once]` and those behind it again and again."""
 
     standin: Tensor
@@ -65,7 +65,7 @@ class LibraryBranch:
     otherwise: tuple[LibraryStatement, ...] | None = ()
 
 
-LibraryStatement: TypeAlias = Call | Reassignment | TurnedView | LibraryLoop | LibraryBranch
+LibraryStatement: TypeAlias = Call | Reassignment | CyclicView | LibraryLoop | LibraryBranch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

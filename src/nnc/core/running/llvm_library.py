@@ -26,7 +26,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import FORK_GUARD
 from nnc.core.precautions.shield import Shield
-from nnc.core.running.processor import told_of_processor
+from nnc.core.running.processor import processor_facts
 from nnc.core.settings import SETTINGS
 from nnc.errors import BackendError
 
@@ -149,7 +149,7 @@ def _key() -> str:
     if home is None or home.origin is None or not sys.platform.startswith("linux"):
         return ""
     library = Path(home.origin).parent / "binding" / "libllvmlite.so"
-    told = [f"{name}={value}" for name, value in told_of_processor().items() if name in TELLING]
+    told = [f"{name}={value}" for name, value in processor_facts().items() if name in TELLING]
     try:
         status = library.stat()
     except OSError:

@@ -12,7 +12,7 @@ TOLD_BYTES = 8192
 
 
 @cache
-def told_of_processor() -> dict[str, str]:
+def processor_facts() -> dict[str, str]:
     """Values by name, in small letters; nothing where the system does not tell."""
     try:
         with open(PROCESSORS, "rb") as file:
@@ -25,4 +25,4 @@ def told_of_processor() -> dict[str, str]:
 
 def processor_name() -> str:
     """The processor's name, as exact as the system tells it."""
-    return told_of_processor().get("model name") or platform.processor() or platform.machine()
+    return processor_facts().get("model name") or platform.processor() or platform.machine()

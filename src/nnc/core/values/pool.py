@@ -22,7 +22,7 @@ KEPT = 1 << 26
 SMALL, MANY = 1 << 16, 256
 
 
-class LentStorage(Storage):
+class PooledStorage(Storage):
     """The first `nbytes` of a piece of a pool: what tensors and arrays over it hold on to.
 
     With the last of them the piece goes back.
@@ -111,12 +111,12 @@ class Pool:
         pieces = self._small.get(size)
         if pieces and len(pieces) < MANY and not self._returned:
             try:
-                return LentStorage(pieces.pop(), nbytes, pieces, label)
+                return PooledStorage(pieces.pop(), nbytes, pieces, label)
             except IndexError:
                 pass
         piece = self._taken(size)
         home = self._returned if piece.nbytes > SMALL else self._small[piece.nbytes]
-        return LentStorage(piece, nbytes, home, label)
+        return PooledStorage(piece, nbytes, home, label)
 
     def _taken(self, size: int) -> Storage:
         """A piece that waits, or fresh memory."""

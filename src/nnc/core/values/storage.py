@@ -243,7 +243,7 @@ def memory_of(device: Device) -> DeviceMemory:
     return _FIND_MEMORY[0](device)
 
 
-def give_back_free_memory() -> None:
+def trim_free_memory() -> None:
     """Let the system have the memory that Python and the C library hold and nobody uses, where glibc can be asked.
 
     Planning and code generation leave such memory behind. A process that then fills an arena would have both. Cycles

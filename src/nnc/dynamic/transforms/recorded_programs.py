@@ -5,16 +5,16 @@ from __future__ import annotations
 from nnc.dynamic.transforms.compile_options import CompileOptions
 from nnc.dynamic.transforms.recording import FunctionDraft
 from nnc.symbolic import Compiled, compile
-from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace, KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph, GraphPlace, RequestedGraph
 
 
-def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | KeptGraph:
+def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | CachedGraph:
     """The program of what a function did at plain sizes: from the disk, or made, which is kept when it is laid out.
 
     The graph that its commands built is the key: whatever the function read made another graph, or is no part of it.
     """
     constants = draft.constants
-    asked = AskedGraph(draft.graph, (), (), (*constants, *draft.inputs, *draft.outputs))
+    asked = RequestedGraph(draft.graph, (), (), (*constants, *draft.inputs, *draft.outputs))
     decisions = "function", options.limit, options.deterministic
     place = None if options.autotune else GraphPlace.of(asked, options.backend, decisions)
 
@@ -22,7 +22,7 @@ def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | K
         return compiled(draft.simplified(options.backend), options)
 
     program = anew() if place is None else place.program(anew)
-    return program.rebind(constants) if isinstance(program, KeptGraph) else program
+    return program.rebind(constants) if isinstance(program, CachedGraph) else program
 
 
 def compiled(draft: FunctionDraft, options: CompileOptions) -> Compiled:

@@ -28,7 +28,7 @@ from nnc.dynamic.variable import Variable
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders, MovingProgram
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
@@ -144,7 +144,7 @@ def _is_plain(value: object) -> bool:
 class RecordedFunction:
     """The program of a function for one signature. `call` is the same as a node of the record."""
 
-    program: Compiled | KeptGraph
+    program: Compiled | CachedGraph
     moving: MovingProgram
     draft: FunctionDraft
     signature: str

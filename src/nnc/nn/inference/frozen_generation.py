@@ -141,12 +141,12 @@ def _shared_blocks(graphs: list[FrozenGraph], backend: str) -> dict[str, Blocked
     named = [made.names() for made in graphs]
     blocks: dict[str, Blocked] = {}
     for made, names in zip(graphs, named, strict=True):
-        wishes = wished_blocks(made.graph, made.wanted, made.fixed, backend)
+        preferences = wished_blocks(made.graph, made.wanted, made.fixed, backend)
         for name, symbol in names.items():
-            if symbol in wishes and name not in blocks:
+            if symbol in preferences and name not in blocks:
                 readers = [(entry.graph, own[name]) for entry, own in zip(graphs, named, strict=True) if name in own]
-                if all(takes_blocks(graph, reading, wishes[symbol], backend) for graph, reading in readers):
-                    blocks[name] = wishes[symbol]
+                if all(takes_blocks(graph, reading, preferences[symbol], backend) for graph, reading in readers):
+                    blocks[name] = preferences[symbol]
     return blocks
 
 

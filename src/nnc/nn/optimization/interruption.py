@@ -15,7 +15,7 @@ from nnc.classes import dataclass
 from nnc.errors import InterruptedUpdateError, NotFiniteError
 from nnc.nn.optimization.loss_scale import Scaling
 from nnc.symbolic import Compiled
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 
 R = TypeVar("R")
 
@@ -56,7 +56,7 @@ class UpdateMark:
     def during(
         self,
         number: int,
-        compiled: Compiled | KeptGraph,
+        compiled: Compiled | CachedGraph,
         update: Callable[[], R],
         done: Callable[[], object],
         *,

@@ -13,7 +13,7 @@ from nnc.classes import dataclass
 from nnc.core.values.dtype import DType
 from nnc.errors import ArityError
 from nnc.symbolic import Compiled, Symbol
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 from nnc.symbolic.passes import Beforehand, Report
 
 # One array for a model of one input (or one target), else a tuple of them.
@@ -32,7 +32,7 @@ class ModelStep:
     for who asks for `compiled` or `passes`.
     """
 
-    program: Compiled | KeptGraph
+    program: Compiled | CachedGraph
     inputs: tuple[Symbol, ...]
     targets: tuple[Symbol, ...]
     results: tuple[Symbol, ...]

@@ -20,7 +20,7 @@ from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.step_graph import StepDraft
 from nnc.ops.sequence.cached_attention import PAGE
 from nnc.symbolic import Arena, Compiled
-from nnc.symbolic.kept.kept_graphs import KeptGraph
+from nnc.symbolic.kept.kept_graphs import CachedGraph
 from nnc.symbolic.sharing.openings import Templates
 
 # By kind, the examples and steps of the programs that are not padded.
@@ -138,7 +138,7 @@ class ModelPrograms:
         planned = [entry.step.program for entry in self.kept.values() if not entry.frozen]
         self.arena.fit(self, self.bound(), planned, type(self._builder().options.layer).__name__)
 
-    def bound(self) -> list[Compiled | KeptGraph]:
+    def bound(self) -> list[Compiled | CachedGraph]:
         """The kept programs over the model's tensors."""
         return [planned.bound.program for planned in self.kept.values() if planned.bound is not None]
 

@@ -20,7 +20,7 @@ from nnc.parallel.splitting import GraphSplitter, SplitValue, Weight, leave_out_
 from nnc.parallel.splitting_rules import rule_of
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, compile
 from nnc.symbolic.compiler import KnownOrders
-from nnc.symbolic.kept.kept_graphs import AskedGraph, GraphPlace
+from nnc.symbolic.kept.kept_graphs import GraphPlace, RequestedGraph
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.passes import Pass, Report, assign_layouts, has_channels_first, lower_precision, simplify
 from nnc.symbolic.records import ExecKey, TensorKey
@@ -289,7 +289,7 @@ class TracedStep:
             options.deterministic,
         )
         bound = tuple(self.step.given.values())
-        asked = AskedGraph(self.step.graph, (*inputs, *targets), results, bound, self.carry)
+        asked = RequestedGraph(self.step.graph, (*inputs, *targets), results, bound, self.carry)
         return GraphPlace.of(asked, options.backend, decisions)
 
 

@@ -21,7 +21,7 @@ from nnc.errors import BackendError, FormatError, NncError, UsageError
 from nnc.onnx.drafts import DraftTemplate, GraphDraft, KnownWishes, template_of
 from nnc.onnx.file import OnnxFile, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
-from nnc.onnx.made.made_weights import made_weights
+from nnc.onnx.made.computed_weights import computed_weights
 from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, result_of, zeros
 from nnc.onnx.node import Array, Unknown, decode
 from nnc.onnx.node_values import OnnxValue
@@ -136,8 +136,8 @@ class ProgramMaker:
         simplify(graph, wanted, self.passes)
         return GraphDraft.of(importer, bound, inputs, tuple(outputs), wanted, before, is_early=is_early)
 
-    def laid(self, draft: GraphDraft, wishes: KnownWishes | None = None) -> GraphDraft:
-        """With what sizes decide: parts of a batch, and blocks of weights, for which `wishes` are known."""
+    def laid(self, draft: GraphDraft, preferences: KnownWishes | None = None) -> GraphDraft:
+        """With what sizes decide: parts of a batch, and blocks of weights, for which `preferences` are known."""
         graph, wanted = draft.graph, draft.wanted
         if not wanted:
             return draft
@@ -145,7 +145,7 @@ class ProgramMaker:
             part_batch(graph, wanted, draft.inputs.values())
         fixed = (*draft.early, *draft.before.results)
         if self.device.is_host:
-            assign_blocks(graph, wanted, fixed, self.backend, known=wishes)
+            assign_blocks(graph, wanted, fixed, self.backend, known=preferences)
         return replace(draft, before=draft.before.followed_by(precompute(graph, fixed, wanted)), work={})
 
     def finished(self, draft: GraphDraft) -> OnnxProgram:
@@ -161,7 +161,7 @@ class ProgramMaker:
         held = making = draft.nbytes
         own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
         if made:
-            own, anew = made_weights(self.file.weights, before, draft.tensors, draft.name, made, draft.work)
+            own, anew = computed_weights(self.file.weights, before, draft.tensors, draft.name, made, draft.work)
             making += anew - draft.own_nbytes
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])

@@ -17,13 +17,13 @@ class MixedOperator(FunctionOperator):
     def __call__(self, a: T | Number, b: T | Number) -> T:
         """The operator applied to two operands, or to an operand and a number in its element type."""
         try:
-            return apply_command(self.command, operand_beside(a, b), operand_beside(b, a))
+            return apply_command(self.command, operand_like(a, b), operand_like(b, a))
         except BUILTIN as error:
             problem = explanation(error, type(self).__call__, self.__name__, (self, a, b))
         raise problem
 
 
-def operand_beside(value: T | Number, other: T | Number) -> T:
+def operand_like(value: T | Number, other: T | Number) -> T:
     """The operand; a number as a scalar of the other's element type."""
     if isinstance(other, Operand) and not isinstance(value, Operand):
         return scalar_like(other, value)

@@ -20,7 +20,7 @@ from nnc.core.values.spec import broadcast_shapes
 from nnc.errors import AttributeValueError, DTypeError
 from nnc.ops.elementwise import forward
 from nnc.ops.elementwise.forward import BEND, GATE
-from nnc.ops.elementwise.mixed import operand_beside
+from nnc.ops.elementwise.mixed import operand_like
 from nnc.ops.elementwise.rows import (
     FORWARD,
     TRUTH_VALUE,
@@ -434,7 +434,7 @@ def _cast_command(dtype: DType) -> AnyCommand:
 
 def where(condition: T, a: T | float, b: T | float) -> T:
     """y = a where `condition` else b; one of a and b may be a number."""
-    return apply(WHERE, _NONE, condition, operand_beside(a, b), operand_beside(b, a))
+    return apply(WHERE, _NONE, condition, operand_like(a, b), operand_like(b, a))
 
 
 def clamp(x: T, low: float | None = None, high: float | None = None) -> T:

@@ -85,7 +85,7 @@ def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
     return (replace(x, shape=shape),)
 
 
-def lies_apart(shape: Shape, strides: Shape) -> bool:
+def is_scattered(shape: Shape, strides: Shape) -> bool:
     """True when each stride is longer than all that the shorter ones reach, so that no two elements meet."""
     reach = 0
     for stride, size in sorted((abs(stride), size) for stride, size in zip(strides, shape, strict=True) if size > 1):

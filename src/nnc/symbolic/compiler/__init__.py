@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from nnc.symbolic.compiler.order.known import KnownOrders
     from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement
     from nnc.symbolic.compiler.repeat.budget import Budget
-    from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena, give_back_after
+    from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena, trim_after
 
 __all__ = [
     "Arena",
@@ -59,7 +59,7 @@ __all__ = [
     "MovingProgram",
     "arena",
     "compile",
-    "give_back_after",
+    "trim_after",
 ]
 
 # Modules are imported when a name of theirs is first used: a program from the disk needs few of them.
@@ -79,7 +79,7 @@ _HOMES = homes(
         "nnc.symbolic.compiler.place.memory_statement": "MemoryStatement ArenaLimit",
         "nnc.symbolic.compiler.repeat": "repeat",
         "nnc.symbolic.compiler.repeat.budget": "Budget",
-        "nnc.symbolic.compiler.shared_arena": "Arena ArenaMember ArenaMemory arena give_back_after shared_arena",
+        "nnc.symbolic.compiler.shared_arena": "Arena ArenaMember ArenaMemory arena trim_after shared_arena",
         "nnc.symbolic.compiler.stored_programs": "stored_programs",
         "nnc.symbolic.compiler.views": "views",
     }

@@ -39,14 +39,14 @@ from nnc.symbolic.compiler.body_tests import bounded, chooser
 from nnc.symbolic.compiler.check.lent_memory import check_plan
 from nnc.symbolic.compiler.check.writes import WriteCheck, checked_writes
 from nnc.symbolic.compiler.loop_places import places_in_body
-from nnc.symbolic.compiler.moving_operand import MovingOperand, nothing_lent
+from nnc.symbolic.compiler.moving_operand import MovingOperand, no_caller_memory
 from nnc.symbolic.compiler.place.body_lives import resident_parameters
 from nnc.symbolic.compiler.place.concatenation import copied_parts
 from nnc.symbolic.compiler.place.liveness import LiveRange, OuterMemory, ends_at
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.slots import trips
 from nnc.symbolic.compiler.views import part_of, view_root
-from nnc.symbolic.control import CaseAttrs, Holds, PythonHolds, WhileAttrs
+from nnc.symbolic.control import CaseAttrs, Holds, PythonCondition, WhileAttrs
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 _COPY = Command(contiguous, NoAttrs())
@@ -72,7 +72,7 @@ class GraphBuilder:
     is_body: bool = False
     moving: MovingOperand | None = None
     rows: Mapping[TensorKey, Place] = field(default_factory=dict)
-    lend: Callable[[TensorKey, TensorSpec], Place] = nothing_lent
+    lend: Callable[[TensorKey, TensorSpec], Place] = no_caller_memory
     begin: Callable[[], None] | None = None
     written: frozenset[TensorKey] = frozenset()
     _last: tuple[ConcreteKey, ...] = ()
@@ -83,7 +83,7 @@ class GraphBuilder:
         """Append all execs, each behind those that its step waits for."""
         planned = self.planned
         for root in planned.lent & planned.lives.of.keys():
-            self._find_lent(root)
+            self._find_fixed_block(root)
         for root in planned.lives.of:
             if root not in planned.slots.of:
                 self._root_place(root)
@@ -152,14 +152,14 @@ class GraphBuilder:
         host = Storage.allocate(spec.nbytes) if spec.device.is_host else None
         return Tensor(spec, DeviceStorage(spec.device, None, 0, spec.nbytes) if host is None else host)
 
-    def _lies_in_arena(self, place: Place) -> TypeGuard[Tensor]:
+    def _is_in_arena(self, place: Place) -> TypeGuard[Tensor]:
         """Whether it is always in the same place of an arena."""
         return isinstance(place, Tensor) and place.storage is self.arenas.get(str(place.spec.device))
 
-    def _find_lent(self, root: TensorKey) -> None:
+    def _find_fixed_block(self, root: TensorKey) -> None:
         """Note where the block of a root lies, if that is always in the same place."""
         place = self.places[root]
-        if self._lies_in_arena(place):
+        if self._is_in_arena(place):
             self.offsets[id(self.planned.lives.of[root])] = place.offset
 
     def _behind(self, step: int) -> tuple[ConcreteKey, ...]:
@@ -319,7 +319,7 @@ class GraphBuilder:
                 return attrs.test
             case Holds():
                 return NonZero(self.place(attrs.test.symbol), attrs.at_most)
-            case PythonHolds():
+            case PythonCondition():
                 function = attrs.test.function
         places = tuple(self.place(key) for key in attrs.asked())
         if attrs.at_most is None:

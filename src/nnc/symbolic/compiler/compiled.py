@@ -35,7 +35,7 @@ from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
 from nnc.symbolic.compiler.place.scratch import planned_kernels
 from nnc.symbolic.compiler.repeat.budget import Budget
-from nnc.symbolic.compiler.shared_arena import Arena, give_back_after
+from nnc.symbolic.compiler.shared_arena import Arena, trim_after
 from nnc.symbolic.compiler.views import view_root
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
@@ -338,13 +338,13 @@ class Compiled(Uncopied):
         return root, tensor
 
     @property
-    def _asked_graph(self) -> SymbolicGraph:
+    def _requested_graph(self) -> SymbolicGraph:
         """The graph that was compiled, of whose symbols callers speak."""
         return self.planned.graph if self.copied is None else self.copied.graph
 
     def _is_unneeded(self, symbol: Symbol) -> bool:
         """Whether it is an input of the graph that no wanted output depends on."""
-        graph = self._asked_graph
+        graph = self._requested_graph
         root = graph.root(graph.own(symbol))
         if graph.writers(root):
             return False
@@ -466,7 +466,7 @@ class Compiled(Uncopied):
             if self.choices.tuning is not None:
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
-            give_back_after(self.statement.arena + self.statement.bound)
+            trim_after(self.statement.arena + self.statement.bound)
             self._written, self._targets, self._sources = {}, {}, {}
             self._tensors, self._concrete, self._storages = tensors, concrete, storages
             self._arena.programs.add(self)

@@ -48,7 +48,7 @@ from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
 from nnc.symbolic.compiler.repeat.segments import segmented
-from nnc.symbolic.compiler.shared_arena import Arena, give_back_after
+from nnc.symbolic.compiler.shared_arena import Arena, trim_after
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorKey
 from nnc.symbolic.verification import verify
@@ -110,7 +110,7 @@ def compile(
     compiled, compilation = _compile(graph, asked, orders=orders, claims=claims)
     kind = limits.exceeded(compiled.statement)
     if kind is None:
-        give_back_after(compiled.statement.arena + compiled.statement.bound)
+        trim_after(compiled.statement.arena + compiled.statement.bound)
         return compiled
 
     for key, claim in claims.items():  # for copies, whose execs have other keys
@@ -129,7 +129,7 @@ def compile(
     plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), partial(_peak_lines, kind=kind))
     compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned, kind, away))]
     met, copy, budget = within(compilations, limits.most[kind], plans)
-    give_back_after(met.statement.arena + met.statement.bound)
+    trim_after(met.statement.arena + met.statement.bound)
     return replace(met, copied=RepeatingCopy(graph, copy.tensors, budget))
 
 

@@ -63,6 +63,6 @@ class MovingOperand:
             self.body.carry_over(self._made[source, spec], carry)
 
 
-def nothing_lent(root: TensorKey, spec: TensorSpec) -> Place:
+def no_caller_memory(root: TensorKey, spec: TensorSpec) -> Place:
     """Where memory is that nobody lends: nobody asks."""
     raise AssertionError(root)

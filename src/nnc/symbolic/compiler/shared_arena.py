@@ -17,7 +17,7 @@ from nnc.classes import dataclass
 from nnc.concrete import PendingRuns
 from nnc.core.settings import SETTINGS
 from nnc.core.values.device import HOST, device_of
-from nnc.core.values.storage import Storage, allocate_on, give_back_free_memory
+from nnc.core.values.storage import Storage, allocate_on, trim_free_memory
 from nnc.errors import MemoryLimitError, UsageError
 from nnc.symbolic.compiler.place.memory_statement import (
     COMPILING,
@@ -272,7 +272,7 @@ def arena(limit: Size | str | None = None) -> Arena:
     return Arena(limit=None if limit is None else checked_limit(limit))
 
 
-def give_back_after(nbytes: int) -> None:
+def trim_after(nbytes: int) -> None:
     """Give back what making a program of so many bytes left behind, where these are many."""
     if nbytes >= LARGE:
-        give_back_free_memory()
+        trim_free_memory()

@@ -19,7 +19,7 @@ A command is a plain value, so passes, plans and gradients treat loops and branc
 """
 
 from nnc.symbolic.control.branches import CASE_OF, case_of
-from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, Holds, Kept, PythonHolds, Test, WhileAttrs
+from nnc.symbolic.control.commands import CONTROL_REGISTRY, CaseAttrs, Holds, Kept, PythonCondition, Test, WhileAttrs
 from nnc.symbolic.control.loops import WHILE, Loop, while_loop
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Holds",
     "Kept",
     "Loop",
-    "PythonHolds",
+    "PythonCondition",
     "Test",
     "WHILE",
     "WhileAttrs",

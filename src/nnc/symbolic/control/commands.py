@@ -28,14 +28,14 @@ class Holds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PythonHolds:
+class PythonCondition:
     """Go on while `function` of the tensors of the body's `inputs` is true."""
 
     function: Callable[..., object]
     inputs: tuple[TensorKey, ...]
 
 
-Test: TypeAlias = CountBelow | Holds | PythonHolds
+Test: TypeAlias = CountBelow | Holds | PythonCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class WhileAttrs:
                 return ()
             case Holds():
                 return (self.test.symbol,)
-            case PythonHolds():
+            case PythonCondition():
                 return self.test.inputs
 
     def named(self) -> tuple[TensorKey, ...]:
@@ -118,10 +118,10 @@ def infer_while(attrs: WhileAttrs, specs: Specs) -> Specs:
     body = attrs.body
     _check_specs("while", specs, _specs(body.graph, body.parameters))
     _check_specs("while", _specs(body.graph, body.results), specs[: attrs.carried])
-    return (TensorSpec((), I64), *(kept_spec(attrs, kept) for kept in attrs.kept))
+    return (TensorSpec((), I64), *(result_spec(attrs, kept) for kept in attrs.kept))
 
 
-def kept_spec(attrs: WhileAttrs, kept: Kept) -> TensorSpec:
+def result_spec(attrs: WhileAttrs, kept: Kept) -> TensorSpec:
     """That of the symbol, or of `limit` rows of it."""
     spec = attrs.body.graph.tensors[kept.symbol].spec
     return replace(spec, shape=(attrs.limit or 0, *spec.shape)) if kept.rows else spec

@@ -22,11 +22,11 @@ from nnc.symbolic.control.commands import (
     CONTROL_REGISTRY,
     Holds,
     Kept,
-    PythonHolds,
+    PythonCondition,
     Test,
     WhileAttrs,
     infer_while,
-    kept_spec,
+    result_spec,
 )
 from nnc.symbolic.control.parts import Pullback, as_symbol, pull_back_body, result_of_its_own, whole_of
 from nnc.symbolic.ir import BODIES, Body, Symbol, SymbolicGraph
@@ -83,7 +83,7 @@ class Loop:
     def go_on_while(self, test: Symbol | Callable[..., object], *inputs: Symbol) -> None:
         """Test a symbol of the body, of one element, or a function of the tensors of `inputs`."""
         if not isinstance(test, Symbol):
-            self.test = PythonHolds(test, tuple(self.body.own(symbol) for symbol in inputs))
+            self.test = PythonCondition(test, tuple(self.body.own(symbol) for symbol in inputs))
             return
         if test.spec.elements != 1:
             raise ShapeError("while", got=str(test.spec), need="a test of one element", origin=caller_origin())
@@ -166,7 +166,7 @@ def keep(graph: SymbolicGraph, key: ExecKey, kept: Kept) -> Symbol:
         )
     if kept not in attrs.kept:
         grown = replace(attrs, kept=(*attrs.kept, kept))
-        graph.add_outputs(key, Command(WHILE, grown), [kept_spec(grown, kept)])
+        graph.add_outputs(key, Command(WHILE, grown), [result_spec(grown, kept)])
         attrs = grown
     return graph.symbol(graph.execs[key].outputs[1 + attrs.kept.index(kept)])
 

@@ -1,7 +1,7 @@
 """Compiled graphs that another process has made, on the disk by the graph as it was traced, in front of its passes.
 
     place = GraphPlace.of(asked, backend, options)        asked: the graph, and its symbols that a caller speaks of
-    program = place.program(anew)                         a KeptGraph, or what `anew` compiles, which is kept
+    program = place.program(anew)                         a CachedGraph, or what `anew` compiles, which is kept
 
 Of what traced the graph nothing is in the key, so that code of anybody, whatever it reads, makes no stale program: it
 runs, and another graph is another key (docs/design/0041-programs-on-disk.md).
@@ -48,7 +48,7 @@ MODULES.remember()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AskedGraph:
+class RequestedGraph:
     """A traced graph, and its symbols: those written before each run, those read behind it, those in tensors.
 
     `carry` maps what is computed to the bound value that it renews.
@@ -110,12 +110,12 @@ class GraphPlace:
 
     disk: ProgramDisk
     key: str
-    asked: AskedGraph
+    asked: RequestedGraph
     origins: list[str]
     _is_kept: bool = False
 
     @classmethod
-    def of(cls, asked: AskedGraph, backend: str, options: object) -> Self | None:
+    def of(cls, asked: RequestedGraph, backend: str, options: object) -> Self | None:
         """None where nothing is kept: no cache folder, and graphs that are small or not known in full.
 
         `options` are all else that decides on the program.
@@ -126,7 +126,7 @@ class GraphPlace:
             return None
         return cls(disk, disk.key(f"graph {backend} {options!r}\n{text}"), asked, asked.origins())
 
-    def program(self, anew: Callable[[], Compiled]) -> Compiled | KeptGraph:
+    def program(self, anew: Callable[[], Compiled]) -> Compiled | CachedGraph:
         """From the disk, over no tensors yet, or as `anew` compiles the graph: that is kept when it is laid out."""
         kept = self._load(anew)
         if kept is not None:
@@ -135,7 +135,7 @@ class GraphPlace:
         made.behind_layout = self._keep
         return made
 
-    def _load(self, anew: Callable[[], Compiled]) -> KeptGraph | None:
+    def _load(self, anew: Callable[[], Compiled]) -> CachedGraph | None:
         """None for what does not fit."""
         values = self.disk.load(self.key)
         try:
@@ -143,7 +143,7 @@ class GraphPlace:
         except OTHER_FORMS:
             return None
 
-    def _kept(self, values: Mapping[str, Any], anew: Callable[[], Compiled]) -> KeptGraph | None:
+    def _kept(self, values: Mapping[str, Any], anew: Callable[[], Compiled]) -> CachedGraph | None:
         asked, origins = self.asked, self.origins
         stored = stored_program(values["program"])
         peaks = tuple(
@@ -160,7 +160,7 @@ class GraphPlace:
         if parts is None:
             return None
         source = _Source(asked, RestoredProgram(stored, stored.statement, parts, (), Arena()), written, anew)
-        return KeptGraph(source, stored.statement, dict.fromkeys(asked.bound), Arena(stored.statement.arenas))
+        return CachedGraph(source, stored.statement, dict.fromkeys(asked.bound), Arena(stored.statement.arenas))
 
     def _keep(self, compiled: Compiled) -> None:
         """Keep a program that is laid out, unless it cannot be."""
@@ -202,7 +202,7 @@ class GraphPlace:
 class _Source:
     """What all bindings of a kept graph share: its program, the bound symbols that it writes, and how it is planned."""
 
-    asked: AskedGraph
+    asked: RequestedGraph
     program: RestoredProgram
     written: frozenset[TensorKey]
     anew: Callable[[], Compiled]
@@ -218,7 +218,7 @@ class _Source:
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False, repr=False)
-class KeptGraph(Uncopied):
+class CachedGraph(Uncopied):
     """A compiled graph from the disk, which runs and says its memory as `Compiled` does: `compiled` is such a one."""
 
     instead: ClassVar[str] = "compile() again, or rebind() it to other tensors"
@@ -261,7 +261,7 @@ class KeptGraph(Uncopied):
         """As `Compiled.exclusively`."""
         return self._arena.runs.exclusively(work)
 
-    def rebind(self, tensors: Mapping[Symbol, Tensor]) -> KeptGraph:
+    def rebind(self, tensors: Mapping[Symbol, Tensor]) -> CachedGraph:
         """As `Compiled.rebind`."""
         source, graph = self._source, self._source.asked.graph
         for symbol in tensors.keys() - self._tensors.keys():
@@ -270,12 +270,12 @@ class KeptGraph(Uncopied):
         named = own_all(graph, merged)
         check_bindings(graph, named)
         Bindings(named, {}, (), source.written).check(graph)
-        return KeptGraph(source, self.statement, merged, self._arena)
+        return CachedGraph(source, self.statement, merged, self._arena)
 
-    def in_arena_of(self, other: Arena) -> KeptGraph:
+    def in_arena_of(self, other: Arena) -> CachedGraph:
         """As `Compiled.in_arena_of`."""
         other.reserve(self.statement.arenas)
-        return KeptGraph(self._source, self.statement, self._tensors, other)
+        return CachedGraph(self._source, self.statement, self._tensors, other)
 
     def allocate(self) -> ConcreteGraph:
         """Lay the program out; a second call returns the same."""
@@ -386,7 +386,7 @@ class KeptGraph(Uncopied):
         self._program, self._planned, self._concrete, self._storages = None, None, None, None
 
     def __repr__(self) -> str:
-        return f"KeptGraph({len(self._source.asked.graph.execs)} execs, arena {self.statement.arena:,} B)"
+        return f"CachedGraph({len(self._source.asked.graph.execs)} execs, arena {self.statement.arena:,} B)"
 
 
 def _write(symbol: Symbol, place: Tensor | None, value: ArrayLike) -> None:

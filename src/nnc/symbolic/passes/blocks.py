@@ -2,8 +2,8 @@
 
     y = f(x, w)        becomes        v = convert_layout(w, L);  y = f(x, v)
 
-for a `fixed` w whose readers all have kernels that would arrange w themselves in each run (`Dispatcher.wishes`), and
-say that this is a share of their time worth saving. `precompute` then takes the conversion out of the graph, and w
+for a `fixed` w whose readers all have kernels that would arrange w themselves in each run (`Dispatcher.preferences`),
+and say that this is a share of their time worth saving. `precompute` then takes the conversion out of the graph, and w
 with it: nobody reads it any more. Values keep their bits, as kernels add in the same order.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import replace
 from nnc.arguments import checked
 from nnc.concrete import TuneOptions, is_faster
 from nnc.core.precautions.origin import inherited_origin
-from nnc.core.running.dispatch import DISPATCHER, LayoutWish
+from nnc.core.running.dispatch import DISPATCHER, LayoutPreference
 from nnc.core.values.spec import Blocked
 from nnc.ops.movement.layout import convert_layout
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -32,7 +32,7 @@ Reading = tuple[ExecKey, int]
 # What each exec, as it was then, wishes of its operands: asked once, not for each fixed operand of a fused product.
 Asked = dict[ExecKey, tuple[ExecSymbol, Mapping[int, Blocked]]]
 # What an exec wishes for; None where that is to be asked.
-Known = Callable[[ExecKey], tuple[LayoutWish, ...] | None]
+Known = Callable[[ExecKey], tuple[LayoutPreference, ...] | None]
 
 
 @checked
@@ -54,10 +54,10 @@ def assign_blocks(
     fired: Counter[str] = Counter()
     asked: Asked = {}
     for root in dict.fromkeys(graph.root(graph.own(symbol)) for symbol in fixed):
-        wishes = {} if root in kept else _wishes(graph, root, backend, tuning, asked, known)
-        if wishes:
-            _convert(graph, wishes)
-            fired += Counter(blocked=1, readings=len(wishes))
+        preferences = {} if root in kept else _preferences(graph, root, backend, tuning, asked, known)
+        if preferences:
+            _convert(graph, preferences)
+            fired += Counter(blocked=1, readings=len(preferences))
     return fired
 
 
@@ -71,9 +71,9 @@ def wished_blocks(
     asked: Asked = {}
     for symbol in fixed:
         root = graph.own(symbol)
-        readings = {} if root in kept else _wishes(graph, root, backend, None, asked)
-        wishes = set(readings.values())
-        if len(wishes) == 1 and (wish := wishes.pop())[0] == root:
+        readings = {} if root in kept else _preferences(graph, root, backend, None, asked)
+        preferences = set(readings.values())
+        if len(preferences) == 1 and (wish := preferences.pop())[0] == root:
             blocked[symbol] = wish[1]
     return blocked
 
@@ -112,7 +112,7 @@ def put_in_blocks(graph: SymbolicGraph, layouts: Mapping[Symbol, Blocked]) -> Co
     return fired
 
 
-def _wishes(
+def _preferences(
     graph: SymbolicGraph,
     root: TensorKey,
     backend: str,
@@ -144,10 +144,10 @@ def _layouts(
     if not record.optimize:
         return {}
     inputs, outputs = graph.specs(record.inputs), graph.specs(record.outputs)
-    wishes = None if known is None else known(key)
-    if wishes is None:
-        wishes = DISPATCHER.wishes(record.command, inputs, outputs, backend)
-    layouts = wished_layouts(wishes)
+    preferences = None if known is None else known(key)
+    if preferences is None:
+        preferences = DISPATCHER.preferences(record.command, inputs, outputs, backend)
+    layouts = wished_layouts(preferences)
     if tuning is None or not layouts:
         return layouts
     others = tuple(
@@ -156,15 +156,15 @@ def _layouts(
     return layouts if is_faster(record.command, others, inputs, outputs, DISPATCHER, backend, tuning) else {}
 
 
-def wished_layouts(wishes: Iterable[LayoutWish]) -> dict[int, Blocked]:
+def wished_layouts(preferences: Iterable[LayoutPreference]) -> dict[int, Blocked]:
     """The layouts that are worth a conversion, by the place of the operand."""
-    return {value.place: value.layout for value in wishes if value.share >= LEAST_SHARE}
+    return {value.place: value.layout for value in preferences if value.share >= LEAST_SHARE}
 
 
-def _convert(graph: SymbolicGraph, wishes: Mapping[Reading, tuple[TensorKey, Blocked]]) -> None:
+def _convert(graph: SymbolicGraph, preferences: Mapping[Reading, tuple[TensorKey, Blocked]]) -> None:
     """Each tensor once for each layout."""
     made: dict[tuple[TensorKey, Blocked], TensorKey] = {}
-    for (key, place), wish in wishes.items():
+    for (key, place), wish in preferences.items():
         record = graph.execs[key]
         if wish not in made:
             with inherited_origin(record.origin):

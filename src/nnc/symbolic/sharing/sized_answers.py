@@ -21,7 +21,7 @@ from nnc.core.running.dispatch import (
     Claim,
     FollowingKernel,
     KernelFormula,
-    LayoutWish,
+    LayoutPreference,
     Specs,
     kinds_of,
 )
@@ -69,7 +69,7 @@ class SizedAnswers(Generic[T]):
         if places is None:
             sizes = sizes_in(instance.sized(key))
             places = self._places[key] = tuple(dict.fromkeys(size.place for size in sizes))
-        if not places or not instance.is_as_made(key):
+        if not places or not instance.matches_template(key):
             return None
         others = instance.others(key)
         if (answered := self.kept(key, others, instance.numbers)) is not None:
@@ -122,12 +122,12 @@ class ClaimFormula:
 class KnownClaims:
     """The kernels of the execs of a template, and the layouts that they wish for, as functions of its sizes."""
 
-    __slots__ = ("_backend", "_claims", "_wishes")
+    __slots__ = ("_backend", "_claims", "_preferences")
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
         self._claims = SizedAnswers(self._claimed)
-        self._wishes = SizedAnswers(self._wished)
+        self._preferences = SizedAnswers(self._wished)
 
     def of(self, instance: GraphInstance) -> dict[ExecKey, Claim]:
         """Who runs the execs of an instance, as far as that follows from its sizes."""
@@ -142,15 +142,15 @@ class KnownClaims:
         command = instance.graph.execs[key].command
         return Claim(formula.backend, formula.kernel.at(renewal, command, instance.specs(key)[0]))
 
-    def wishes(self, instance: GraphInstance, key: ExecKey) -> tuple[LayoutWish, ...] | None:
+    def preferences(self, instance: GraphInstance, key: ExecKey) -> tuple[LayoutPreference, ...] | None:
         """What an exec of an instance wishes for; None where that is to be asked."""
-        wishes, renewal = self._wishes.of(instance, key) or (None, None)
-        return None if renewal is None else renewal.of(wishes)
+        preferences, renewal = self._preferences.of(instance, key) or (None, None)
+        return None if renewal is None else renewal.of(preferences)
 
-    def kept_wishes(self, key: ExecKey, others: Specs, numbers: Numbers) -> tuple[LayoutWish, ...] | None:
+    def stored_preferences(self, key: ExecKey, others: Specs, numbers: Numbers) -> tuple[LayoutPreference, ...] | None:
         """What an exec wishes for, with the specs of operands without sizes; None where it was not asked for."""
-        wishes, renewal = self._wishes.kept(key, others, numbers) or (None, None)
-        return None if renewal is None else renewal.of(wishes)
+        preferences, renewal = self._preferences.kept(key, others, numbers) or (None, None)
+        return None if renewal is None else renewal.of(preferences)
 
     def _claimed(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> ClaimFormula | None:
         if kinds_of(inputs, outputs) != {CPU.kind}:
@@ -161,8 +161,8 @@ class KnownClaims:
         kernel = claim.kernel
         return ClaimFormula(claim.backend, kernel.formula()) if isinstance(kernel, FollowingKernel) else None
 
-    def _wished(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutWish, ...]:
-        return DISPATCHER.wishes(command, inputs, outputs, self._backend)
+    def _wished(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> tuple[LayoutPreference, ...]:
+        return DISPATCHER.preferences(command, inputs, outputs, self._backend)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,6 +176,6 @@ class SizedClaims:
         """Who runs its execs, as far as that is known."""
         return self.claims.of(self.instance)
 
-    def wishes(self, key: ExecKey) -> tuple[LayoutWish, ...] | None:
+    def preferences(self, key: ExecKey) -> tuple[LayoutPreference, ...] | None:
         """What an exec wishes for; None where that is to be asked."""
-        return self.claims.wishes(self.instance, key)
+        return self.claims.preferences(self.instance, key)

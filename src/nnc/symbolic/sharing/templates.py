@@ -110,7 +110,7 @@ class GraphInstance:
         operands = [each for each in (*record.inputs, *record.outputs) if each is not None]
         return tuple([tensors[each].spec for each in operands if each not in sized])
 
-    def is_as_made(self, key: ExecKey) -> bool:
+    def matches_template(self, key: ExecKey) -> bool:
         """Whether the command and the sized operands of an exec are those that were made for these numbers."""
         record, made, tensors = self.graph.execs[key], self.execs.get(key), self.tensors
         whole = self.template.graph.execs

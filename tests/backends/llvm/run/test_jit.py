@@ -218,7 +218,7 @@ def test_what_is_compiled_is_given_back_piece_by_piece(monkeypatch: pytest.Monke
 
     given_back: list[int] = []
     monkeypatch.setattr(jit_module, "Crew", Noted)
-    monkeypatch.setattr(jit_module, "give_back_free_memory", lambda: given_back.append(len(pieces)))
+    monkeypatch.setattr(jit_module, "trim_free_memory", lambda: given_back.append(len(pieces)))
     powers = [
         Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("square", (0,)),) * (n + 1), (n + 1,))
         for n in range(40)

@@ -25,8 +25,8 @@ from nnc.backends.llvm.run.object_loader import (
     LoadedImage,
     Relocation,
     UnsupportedObjectError,
+    elf_machine,
     load_image,
-    own_machine,
 )
 from nnc.codegen.ir.targets import library_target
 from nnc.core.precautions.disk_cache import DiskCache
@@ -75,7 +75,7 @@ def test_code_is_called_whoever_loads_it(way: str, content: bytes, monkeypatch: 
 
 def test_memory_is_run_or_read_and_never_written(content: bytes) -> None:
     loaded, ((first, second),) = load_image([content], [("kernel_first", "kernel_second")])
-    image, modes = CodeImage.of([content], own_machine()), []
+    image, modes = CodeImage.of([content], elf_machine()), []
     for line in Path("/proc/self/maps").read_text().splitlines():
         begin, _, end = line.split()[0].partition("-")
         if int(end, 16) > loaded.address and int(begin, 16) < loaded.address + image.nbytes:
@@ -85,7 +85,7 @@ def test_memory_is_run_or_read_and_never_written(content: bytes) -> None:
 
 
 def test_a_damaged_object_is_refused_and_nothing_is_written_elsewhere(content: bytes) -> None:
-    machine, refused, rng = own_machine(), 0, random.Random(0)
+    machine, refused, rng = elf_machine(), 0, random.Random(0)
     for _ in range(1500):
         damaged = bytearray(content)
         if rng.random() < 0.3:
@@ -105,12 +105,12 @@ def test_a_damaged_object_is_refused_and_nothing_is_written_elsewhere(content: b
 
 
 def test_what_is_of_another_processor_or_format_is_refused(content: bytes) -> None:
-    other = AARCH64 if own_machine() == X86_64 else X86_64
+    other = AARCH64 if elf_machine() == X86_64 else X86_64
     for wrong, machine in ((content, other), (b"", X86_64), (b"MZ" + content, X86_64), (b"\x7fELF" * 30, X86_64)):
         with pytest.raises(UnsupportedObjectError):
             CodeImage.of([wrong], machine)
     with pytest.raises(UnsupportedObjectError, match="no symbol absent"):
-        CodeImage.of([content], own_machine()).offsets(0, ["absent"])
+        CodeImage.of([content], elf_machine()).offsets(0, ["absent"])
 
 
 def test_branches_and_pages_of_aarch64_meet_their_symbols() -> None:

@@ -10,7 +10,7 @@ import pytest
 from nnc.backends.llvm.run import engine as engines
 from nnc.backends.llvm.run import profile as profiles
 from nnc.backends.llvm.run.host import host_target
-from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, kept_profile, profile_of
+from nnc.backends.llvm.run.profile import CacheLevel, MachineProfile, keep_profile, profile_of, stored_profile
 from nnc.core.running.llvm_library import facts
 from nnc.core.settings import SETTINGS
 
@@ -24,9 +24,9 @@ PROFILE = MachineProfile(
 def test_a_profile_is_kept_by_processor_and_level(tmp_path: Path) -> None:
     target = host_target()
     keep_profile(target, tmp_path, PROFILE)
-    assert kept_profile(target, tmp_path) == PROFILE
-    assert kept_profile(replace(target, processor="another"), tmp_path) is None
-    assert kept_profile(target, None) is None
+    assert stored_profile(target, tmp_path) == PROFILE
+    assert stored_profile(replace(target, processor="another"), tmp_path) is None
+    assert stored_profile(target, None) is None
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_no_profile_is_measured_again(text: str, tmp_path: Path, monkeyp
         profile_of(text)
     monkeypatch.setattr(MachineProfile, "text", lambda self: text)
     keep_profile(host_target(), tmp_path, PROFILE)
-    assert kept_profile(host_target(), tmp_path) is None
+    assert stored_profile(host_target(), tmp_path) is None
 
 
 def test_caches_are_those_for_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_what_was_measured_beside_other_work_is_measured_again_and_the_faster_co
     kept = []
     for _ in range(5):
         engines.made.__wrapped__()
-        kept.append(kept_profile(host_target(), tmp_path))
+        kept.append(stored_profile(host_target(), tmp_path))
     assert next(left, None) is None
     assert kept[2] == kept[4] == replace(PROFILE, absent=0.4, handing=900.0, times=3)
     assert [one.is_doubtful for one in kept if one] == [True, True, False, False, False]
@@ -134,7 +134,7 @@ def test_processes_that_measure_at_once_leave_one_whole_profile(tmp_path: Path) 
     with ThreadPoolExecutor(len(clocks)) as pool:
         for _ in range(5):
             list(pool.map(lambda clock: keep_profile(target, tmp_path, replace(PROFILE, clock=clock)), clocks))
-    found = kept_profile(target, tmp_path)
+    found = stored_profile(target, tmp_path)
     assert found in [replace(PROFILE, clock=clock) for clock in clocks]
 
 

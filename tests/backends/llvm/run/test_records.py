@@ -17,7 +17,7 @@ from nnc.backends.llvm.run.records import (
     PACKAGE,
     READ,
     hash_of_sources,
-    records_beside,
+    records_in_cache,
     sources_hash,
 )
 from nnc.codegen import kernels
@@ -140,7 +140,7 @@ def test_a_record_that_another_may_write_is_not_believed(tmp_path: Path) -> None
 
 
 def test_each_part_of_a_target_tells_records_apart(tmp_path: Path) -> None:
-    found, target = records_beside(DiskCache(tmp_path)), host_target()
+    found, target = records_in_cache(DiskCache(tmp_path)), host_target()
     others = [
         replace(target, in_place=not target.in_place),
         replace(target, machine=Machine(level_one_bytes=12345)),
@@ -171,7 +171,7 @@ def test_nothing_is_recorded_of_a_module_that_was_given_another_constant(
 
 
 def test_without_a_folder_nothing_is_recorded() -> None:
-    assert records_beside(DiskCache(None)).key(SQUARE, host_target()) == ""
+    assert records_in_cache(DiskCache(None)).key(SQUARE, host_target()) == ""
 
 
 def sources(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from nnc.backends.reference.backend import NumpyKernel, ReferenceBackend
 from nnc.core.running.dispatch import DISPATCHER, Call, Program, Specs, Tensors
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import spec
-from nnc.core.values.storage import give_back_free_memory
+from nnc.core.values.storage import trim_free_memory
 from nnc.core.values.tensor import Tensor
 from nnc.errors import VerificationError
 from nnc.ops.convolutions.window import window_of
@@ -131,7 +131,7 @@ def test_copies_of_operands_with_gaps_are_planned(monkeypatch: pytest.MonkeyPatc
 
 def test_what_planning_leaves_behind_is_given_back_for_large_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(shared_arena, "give_back_free_memory", lambda: calls.append("trim"))
+    monkeypatch.setattr(shared_arena, "trim_free_memory", lambda: calls.append("trim"))
     graph = SymbolicGraph()
     x = graph.input(spec((64,)), "x")
     compile(graph, [ops.tanh(x)], backend="reference").allocate()
@@ -141,7 +141,7 @@ def test_what_planning_leaves_behind_is_given_back_for_large_programs(monkeypatc
     assert calls == ["trim"]
     compiled.allocate()
     assert calls == ["trim", "trim"]
-    give_back_free_memory()
+    trim_free_memory()
 
 
 def test_a_plan_with_a_fault_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -333,7 +333,7 @@ class VulkanEngine:
 
     def load(self, kernels: Sequence[DeviceKernel]) -> list[VulkanCode]:
         """A pipeline for each entry."""
-        modules = [spirv_module(kernel, self.physical.kept_floats) for kernel in kernels]
+        modules = [spirv_module(kernel, self.physical.float_controls) for kernel in kernels]
         entries = [[phase.entry for phase in kernel.phases] for kernel in kernels]
         return self.pipelines.load(modules, entries)
 

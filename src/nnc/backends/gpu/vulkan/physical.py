@@ -73,7 +73,7 @@ class PhysicalDevice:
         return ORDER.get(self.properties.kind, len(ORDER))
 
     @property
-    def kept_floats(self) -> tuple[int, ...]:
+    def float_controls(self) -> tuple[int, ...]:
         """The bits of floats whose signs of zeros, infinities and NaN are kept where that is asked."""
         return tuple(bits for bits, kept in zip((16, 32, 64), self.floats.special, strict=True) if kept)
 

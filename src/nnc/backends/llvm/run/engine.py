@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from nnc.backends.llvm.run.host import runnable_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, kept_profile, shipped
+from nnc.backends.llvm.run.profile import MachineProfile, keep_profile, shipped, stored_profile
 from nnc.backends.llvm.run.runtime import WorkerPool, make_pool
 from nnc.classes import dataclass
 from nnc.codegen.ir.target import TargetDescription
@@ -49,11 +49,11 @@ def engine() -> Engine:
 def traced_pool() -> WorkerPool:
     """Workers that note their times: of their own, so that those of everybody else do not have to ask."""
     with undisturbed(), _MAKING:
-        return made_traced_pool()
+        return new_traced_pool()
 
 
 @lru_cache(maxsize=1)
-def made_traced_pool() -> WorkerPool:
+def new_traced_pool() -> WorkerPool:
     """The same, for one thread at a time."""
     return make_pool(made().jit, CLOCK)
 
@@ -67,7 +67,7 @@ def made() -> Engine:
         target = host if family is None else family
         jit = Jit(target, DiskCache(folder, most_bytes=SETTINGS.cached_code_bytes))
         machine = Engine(target, jit, make_pool(jit))
-        known = kept_profile(target, folder)
+        known = stored_profile(target, folder)
         # A second, most of what a first answer took beside a family that is known (docs/design/0031).
         wanted = family is None and (known is None or known.is_doubtful)
         if wanted and folder is not None and _MEASURES and can_write(folder):

@@ -28,7 +28,7 @@ from nnc.backends.llvm.run.compilations import note_compilation
 from nnc.backends.llvm.run.host import target_machine
 from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.object_loader import LoadedImage, UnsupportedObjectError, load_image
-from nnc.backends.llvm.run.records import Record, Records, records_beside
+from nnc.backends.llvm.run.records import Record, Records, records_in_cache
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Generator, NativeKernel, Phase
 from nnc.codegen.frame.written import SizedKernel, outline, write
@@ -41,7 +41,7 @@ from nnc.core.running.llvm_library import llvm, undisturbed, version
 from nnc.core.running.stored_steps import StoredKernel
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
-from nnc.core.values.storage import give_back_free_memory, trim
+from nnc.core.values.storage import trim, trim_free_memory
 
 R = TypeVar("R")
 
@@ -175,7 +175,7 @@ class Jit(Uncopied):
             held: list[LoadedCode] = []
             fresh = [(exact, generator) for exact, generator in asked.items() if exact not in made]
             if fresh:
-                records, most = records_beside(self.cache), PIECE * SETTINGS.worker_count()
+                records, most = records_in_cache(self.cache), PIECE * SETTINGS.worker_count()
                 with self._noted() as seconds:
                     for exact, generator in fresh:
                         drafts[exact] = self._draft(generator, records, codes, held)
@@ -325,7 +325,7 @@ class Jit(Uncopied):
                     self.cache.store(source_key(text, self.target), content)
                     codes[key], seconds[key] = replace(codes[key], content=content, text=""), spent
         del fresh, crew, text
-        give_back_free_memory()
+        trim_free_memory()
 
     def _link(self, codes: Sequence[Code]) -> list[LoadedCode]:
         """Load object code as one library.

@@ -89,7 +89,7 @@ class Crew:
                     self._start(min(workers, len(self._texts)) - 1, helpers)
                 while self._turns:
                     with Shield():
-                        self._take_turn()
+                        self._acquire_turn()
             finally:
                 with Shield():
                     self._turns.clear()
@@ -109,9 +109,9 @@ class Crew:
 
     def _help(self) -> None:
         while self._turns:
-            self._take_turn()
+            self._acquire_turn()
 
-    def _take_turn(self) -> None:
+    def _acquire_turn(self) -> None:
         try:
             turn, place = self._turns.popleft()
         except IndexError:

@@ -275,7 +275,7 @@ class LoadedImage:
 
 def load_image(contents: Sequence[bytes], names: Sequence[Sequence[str]]) -> tuple[LoadedImage, list[tuple[int, ...]]]:
     """Objects in memory that may be run, and the addresses of these names of each. UnsupportedObjectError otherwise."""
-    machine = own_machine()
+    machine = elf_machine()
     image = CodeImage.of(contents, machine)
     with Shield():
         try:
@@ -301,7 +301,7 @@ def load_image(contents: Sequence[bytes], names: Sequence[Sequence[str]]) -> tup
 
 
 @lru_cache(maxsize=1)
-def own_machine() -> int:
+def elf_machine() -> int:
     """The processor that this process runs on, as ELF has it; UnsupportedObjectError where it runs no ELF."""
     machine = PROCESSORS.get(platform.machine().lower(), 0) if sys.platform.startswith("linux") else 0
     if not machine or sys.maxsize < 1 << 32:

@@ -189,7 +189,7 @@ def _sooner(measured: float, earlier: float) -> float:
     return measured if measured and (not earlier or measured * (1 + ALIKE) < earlier) else earlier
 
 
-def kept_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:
+def stored_profile(target: TargetDescription, folder: Path | None) -> MachineProfile | None:
     """The profile of this processor at this level, if it was measured."""
     content = _cache(folder).load(_key(target))
     try:

@@ -96,7 +96,7 @@ class Records:
             self.cache.store(key, content_of(records))
 
 
-def records_beside(objects: DiskCache) -> Records:
+def records_in_cache(objects: DiskCache) -> Records:
     """Records in the folder of the cache of objects."""
     most_bytes = objects.most_bytes // SHARE if objects.most_bytes is not None else None
     is_sure = objects.folder is not None and GENERATORS.are_known and GENERATORS.are_as_imported()

@@ -366,10 +366,10 @@ class SingleLaunch(Uncopied):
         self._count = len(self._rows)
         self._free: list[_LaunchTable] = []
         # The short way: one worker without scratch memory.
-        self._direct = pool.alone if self.is_alone and not self._scratch else None
+        self._direct = pool.alone if self.is_single_threaded and not self._scratch else None
 
     @property
-    def is_alone(self) -> bool:
+    def is_single_threaded(self) -> bool:
         """Whether it is a matter of one worker, however many there are."""
         return self._workers == 1
 

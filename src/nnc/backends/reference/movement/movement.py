@@ -14,7 +14,7 @@ from nnc.ops.movement.movement import (
     ConcatenateAttrs,
     EmbedAttrs,
     TransposeAttrs,
-    lies_apart,
+    is_scattered,
 )
 
 
@@ -39,7 +39,7 @@ def embed(attrs: EmbedAttrs, inputs: Inputs, outputs: Outputs) -> None:
     """y = zeros, then y.flat[offset + sum(i · strides)] += x[i…], in row-major order of y."""
     (x,) = inputs
     assert x is not None
-    apart = lies_apart(x.shape, attrs.strides)
+    apart = is_scattered(x.shape, attrs.strides)
     values = x if apart else widen(x)
     flat = np.zeros(math.prod(attrs.shape), values.dtype)
     places: Array = np.full((), attrs.offset)

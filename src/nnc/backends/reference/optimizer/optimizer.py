@@ -127,7 +127,7 @@ def lamb(attrs: LambAttrs, inputs: Inputs, outputs: Outputs) -> None:
     write(outputs[2], variance)
 
 
-def root_beside(square: Array, epsilon: float, inside: bool) -> Array:
+def root_with_epsilon(square: Array, epsilon: float, inside: bool) -> Array:
     """√x + ε, or √(x + ε)."""
     root: Array = np.sqrt(square + epsilon) if inside else np.sqrt(square) + epsilon
     return root
@@ -141,7 +141,7 @@ def rmsprop(attrs: RMSPropAttrs, inputs: Inputs, outputs: Outputs) -> None:
     variance = attrs.alpha * v + (1 - attrs.alpha) * np.square(slope)
     means = [attrs.alpha * earlier + (1 - attrs.alpha) * slope for earlier in mean]
     spread = variance - np.square(means[0]) if means else variance
-    move = slope / root_beside(spread, attrs.epsilon, attrs.epsilon_inside)
+    move = slope / root_with_epsilon(spread, attrs.epsilon, attrs.epsilon_inside)
     moment = attrs.momentum * m + (rate * move if attrs.rate_inside else move)
     write(outputs[0], w - (moment if attrs.rate_inside else rate * moment))
     for output, value in zip(outputs[1:], (moment, variance, *means), strict=True):
@@ -153,7 +153,7 @@ def rmsprop_plain(attrs: RMSPropAttrs, inputs: Inputs, outputs: Outputs) -> None
     g, w, v = (widen(array) for array in inputs[:3])
     slope = g + attrs.decay * w
     variance = attrs.alpha * v + (1 - attrs.alpha) * np.square(slope)
-    write(outputs[0], w - scalar(inputs[3]) * slope / root_beside(variance, attrs.epsilon, attrs.epsilon_inside))
+    write(outputs[0], w - scalar(inputs[3]) * slope / root_with_epsilon(variance, attrs.epsilon, attrs.epsilon_inside))
     write(outputs[1], variance)
 
 
@@ -162,7 +162,7 @@ def adagrad(attrs: AdagradAttrs, inputs: Inputs, outputs: Outputs) -> None:
     g, w, v = (widen(array) for array in inputs[:3])
     slope = g + attrs.decay * w
     variance = v + np.square(slope)
-    root = root_beside(variance + attrs.initial, attrs.epsilon, attrs.epsilon_inside)
+    root = root_with_epsilon(variance + attrs.initial, attrs.epsilon, attrs.epsilon_inside)
     write(outputs[0], w - scalar(inputs[3]) * slope / root)
     write(outputs[1], variance)
 

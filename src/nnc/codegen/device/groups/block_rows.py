@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, exchanged, fold_distances, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import (
+    SharedArray,
+    barrier,
+    fold_distances,
+    shuffled,
+    subgroup_of,
+    thread_of,
+)
 from nnc.codegen.frame.block_values import WIDTH, block_vectors
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F32, U8, Module, Type, Value
@@ -58,12 +65,12 @@ class GroupBlockRows:
         x = w.argument(0)
         if p.rows * self.pitch * F32.size > MOST_BYTES:
             return lambda row, number, place: b.load(x, number * size + (row * p.inner + place), Type(F32))
-        near, thread = NearArray.reserve(b, "x", F32, p.rows * self.pitch), thread_of(b)
+        near, thread = SharedArray.reserve(b, "x", F32, p.rows * self.pitch), thread_of(b)
         with b.loop(0, p.rows * p.inner, THREADS) as first:
             index = first + thread
             with b.when(b.compare("<", index, p.rows * p.inner)):
                 near.store(b.load(x, index, Type(F32)), index + index // size)
-        wait(b)
+        barrier(b)
         return lambda row, number, place: near.load(number * (size + 1) + (row * self.pitch + place))
 
     def _output(self, w: PhaseWriter, output: Value, read: Callable[[int, Value, int], Value]) -> None:
@@ -85,7 +92,7 @@ class GroupBlockRows:
                         total.set(whole)
         sums = [total.get() for total in totals]
         for distance in fold_distances(threads):
-            sums = [each + exchanged(b, each, distance) for each in sums]
+            sums = [each + shuffled(b, each, distance) for each in sums]
         with b.when(b.both(b.compare("==", lane, 0), b.compare("<", output, p.outputs))):
             for row, whole in enumerate(sums):
                 bias = b.load(w.argument(2), output, Type(F32)) if p.bias else None

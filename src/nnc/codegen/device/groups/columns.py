@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, thread_of
 from nnc.codegen.frame.sums import FlushedSums, in_runs
 from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Value
 
@@ -33,14 +33,14 @@ class GroupColumns:
     thread: Value
     column: Value
     row: Value
-    near: NearArray
+    near: SharedArray
     threads: int
 
     @classmethod
     def of(cls, b: Builder, columns: int, held: Scalar, threads: int = THREADS) -> GroupColumns:
         """Those of a function that `b` writes."""
         thread = thread_of(b)
-        near = NearArray.reserve(b, "sums", held, threads)
+        near = SharedArray.reserve(b, "sums", held, threads)
         return cls(b, columns, thread, thread % columns, thread // columns, near, threads)
 
     @property
@@ -85,13 +85,13 @@ class GroupColumns:
         b, near = self.b, self.near
         total = b.cast(mine, near.scalar)
         near.store(total, self.thread)
-        wait(b)
+        barrier(b)
         held, rows = b.variable(total), self.rows // 2
         while rows:
             with b.when(b.compare("<", self.row, rows)):
                 held.set(b.combine(combine, held.get(), near.load(self.thread + rows * self.columns)))
                 near.store(held.get(), self.thread)
-            wait(b)
+            barrier(b)
             rows //= 2
         return held.get()
 
@@ -99,7 +99,7 @@ class GroupColumns:
         """The same for all threads of the column."""
         self.folded(mine, combine)
         total = self.near.load(self.column)
-        wait(self.b)
+        barrier(self.b)
         return total
 
 

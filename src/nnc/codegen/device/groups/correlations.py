@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
+from nnc.codegen.device.groups.shared_memory import thread_of
 from nnc.codegen.device.groups.tap_tables import TapTables
 from nnc.codegen.device.groups.tiles import (
     CORRELATION_COSTS,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import THREADS, GroupColumns, columns_of
-from nnc.codegen.device.groups.near import wait
+from nnc.codegen.device.groups.shared_memory import barrier
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import is_long
 from nnc.codegen.ir import mathematics
@@ -56,7 +56,7 @@ class GroupColumnNorm:
                 writer = _BlockOfColumns(w, norm, columns)
                 with w.b.loop(w.begin, w.end) as item:
                     write(writer, writer.at(item, blocks))
-                    wait(w.b)
+                    barrier(w.b)
         return tuple(Phase(f"{name}_{step}", items, cost) for step, items, _ in steps)
 
 

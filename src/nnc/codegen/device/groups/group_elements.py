@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import is_aligned, thread_of
+from nnc.codegen.device.groups.shared_memory import is_aligned, thread_of
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.access import Shape, collapse, locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import THREADS, GroupColumns, columns_of
-from nnc.codegen.device.groups.near import wait
+from nnc.codegen.device.groups.shared_memory import barrier
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import Module, Type, Value
@@ -98,7 +98,7 @@ class _BlockWriter:
                 b.store(value, result, index)
             else:
                 b.store(total, result, part * nest.outputs + index)
-        wait(b)
+        barrier(b)
 
     def _combined(self, part: Value, places: Sequence[Value]) -> Value:
         """What this thread has of a part."""

@@ -8,7 +8,7 @@ An item is one k: the first that names a row adds up all of them, each thread so
 from __future__ import annotations
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, thread_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import I32, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
@@ -61,23 +61,23 @@ class GroupRowSums:
 
     def _sums(self, w: PhaseWriter) -> None:
         b, r = w.b, self.rows
-        thread, near = thread_of(b), NearArray.reserve(b, "earlier", I32, 1)
+        thread, near = thread_of(b), SharedArray.reserve(b, "earlier", I32, 1)
         with b.loop(w.begin, w.end) as item:
             outer, k = b.divided(item, r.count, r.outer * r.count)
             place, inside = position(w, r.index, r.size, k)
             with b.when(b.compare("==", thread, 0)):
                 near.store(b.constant(0, Type(I32)), b.constant(0))
-            wait(b)
+            barrier(b)
             with b.loop(0, k, THREADS) as step:
                 before = step + thread
                 same = b.both(b.compare("<", before, k), self._is_named(w, b.least(before, k), k))
                 with b.when(same):
                     near.store(b.constant(1, Type(I32)), b.constant(0))
-            wait(b)
+            barrier(b)
             is_first = b.compare("==", near.load(b.constant(0)), 0)
             with b.when(b.both(inside, is_first)):
                 self._add(w, (outer, k, place), thread)
-            wait(b)
+            barrier(b)
 
     def _is_named(self, w: PhaseWriter, other: Value, k: Value) -> Value:
         """Whether both name one row."""

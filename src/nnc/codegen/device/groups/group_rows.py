@@ -16,7 +16,14 @@ from functools import partial
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns
-from nnc.codegen.device.groups.near import NearArray, fold_distances, folded_in_step, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import (
+    SharedArray,
+    barrier,
+    fold_distances,
+    folded_in_step,
+    subgroup_of,
+    thread_of,
+)
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import is_long
@@ -89,7 +96,7 @@ class GroupRows:
                     else:
                         writer.norm(self.rows, row)
                 if not self.subgroups:
-                    wait(b)
+                    barrier(b)
         return (Phase(name, ceiling(rows, each), NANOSECONDS * rows * self.rows.columns),)
 
 
@@ -115,7 +122,7 @@ class _RowWriter:
         self.is_first = self.b.compare("==", own, 0)
         self.subgroup = subgroup_of(self.b)
         folds = range(2) if self.parties > 1 else ()
-        self.near = [NearArray.reserve(self.b, f"row{k}", self.work.scalar, self.parties) for k in folds]
+        self.near = [SharedArray.reserve(self.b, f"row{k}", self.work.scalar, self.parties) for k in folds]
 
     def _inside(self, number: int) -> Value | None:
         """Whether a thread's element of this number is in the row; None where it always is."""
@@ -151,7 +158,7 @@ class _RowWriter:
             return total
         near = self.near[number]
         near.store(total, self.subgroup)
-        wait(b)
+        barrier(b)
         parts = [near.load(b.constant(party)) for party in range(self.parties)]
         total = parts[0]
         for part in parts[1:]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, thread_of
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, ceiling, phase
 from nnc.codegen.ir.builder import I32, I64, U8, U16, Builder, Module, Scalar, Type, Value
@@ -63,9 +63,9 @@ class GroupTransposition:
                 starts = locate(b, place, m.outer, (m.source.strides[:-2], m.target.strides[:-2]))
                 corner = column * width, line * height
                 writer.read(b.offset(x, starts[0], bits), corner, m.source.strides[-1])
-                wait(b)
+                barrier(b)
                 writer.write(b.offset(y, starts[1], bits), corner, m.target.strides[-2])
-                wait(b)
+                barrier(b)
         return (Phase(name, items, NANOSECONDS * math.prod(m.outer) * math.prod(m.sizes)),)
 
 
@@ -76,7 +76,7 @@ class _TileWriter:
         self.b, self.bits, self.sizes = b, bits, sizes
         self.width, self.height = sides
         self.word = bits if bits.size >= I32.size else I32
-        self.near = NearArray.reserve(b, "tile", self.word, self.height * (self.width + 1))
+        self.near = SharedArray.reserve(b, "tile", self.word, self.height * (self.width + 1))
         self.thread = thread_of(b)
 
     def _places(self, side: int, other: int) -> Iterator[tuple[Value, Value]]:

@@ -14,7 +14,7 @@ from nnc.codegen.device.groups.group_elements import (
     store_vector,
     write_block,
 )
-from nnc.codegen.device.groups.near import thread_of
+from nnc.codegen.device.groups.shared_memory import thread_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F64, Module, Type, Value
 from nnc.codegen.ir.expression import computed

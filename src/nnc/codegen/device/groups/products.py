@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import thread_of
 from nnc.codegen.device.groups.results import ResultWriter
+from nnc.codegen.device.groups.shared_memory import thread_of
 from nnc.codegen.device.groups.tiles import (
     PRODUCT_COSTS,
     SIDE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import is_aligned, store_words
+from nnc.codegen.device.groups.shared_memory import is_aligned, store_words
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.kernel import PhaseWriter
 from nnc.codegen.ir.builder import BF16, I32, U16, Builder, Scalar, Type, Value

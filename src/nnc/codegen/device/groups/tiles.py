@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, copied, seal_copies, wait
-from nnc.codegen.device.preamble import PTX_TRIPLE, copies_ahead
+from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, commit_copies, wait_for_copies
+from nnc.codegen.device.preamble import PTX_TRIPLE, has_async_copies
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import F32, F64, I32, Builder, LocalVariable, Module, Scalar, Type, Value
@@ -87,7 +87,7 @@ def element(b: Builder, side: TileSide, place: Element) -> Value:
 
 def copies_elements(target: TargetDescription, scalar: Scalar) -> bool:
     """Whether elements of a type go to a group's memory by themselves."""
-    return copies_ahead(target) and scalar == F32
+    return has_async_copies(target) and scalar == F32
 
 
 def tiled(module: Module, name: str, p: MatrixProduct, sides: tuple[int, int], work: Scalar, write: WriteTile) -> Phase:
@@ -143,7 +143,7 @@ class TileSums:
         b, slices, sides = self.b, ceiling(self.inner, self.steps), (left, right)
         totals = [[b.variable(b.zero(Type(self.work))) for _ in range(self.width)] for _ in range(self.height)]
         near = [
-            NearArray.reserve(b, name, self.work, 2 * self.steps * (side.lines + PAD))
+            SharedArray.reserve(b, name, self.work, 2 * self.steps * (side.lines + PAD))
             for name, side in zip("ab", sides, strict=True)
         ]
         if self.copied:
@@ -156,21 +156,21 @@ class TileSums:
         self,
         slices: int,
         sides: Sequence[TileSide],
-        near: Sequence[NearArray],
+        near: Sequence[SharedArray],
         totals: Sequence[Sequence[LocalVariable]],
     ) -> None:
         b = self.b
         self._copy(sides, near, b.constant(0))
         with b.loop(0, slices) as number:
-            copied(b, 0)
-            wait(b)
+            wait_for_copies(b, 0)
+            barrier(b)
             with b.when(b.compare("<", number + 1, slices)):
                 self._copy(sides, near, number + 1)
             self._multiply(sides, near, totals, number % 2)
         # What is in the memory is of use until all have multiplied.
-        wait(b)
+        barrier(b)
 
-    def _copy(self, sides: Sequence[TileSide], near: Sequence[NearArray], number: Value) -> None:
+    def _copy(self, sides: Sequence[TileSide], near: Sequence[SharedArray], number: Value) -> None:
         """A slice goes to its half of the group's memory."""
         b = self.b
         for side, array in zip(sides, near, strict=True):
@@ -179,7 +179,7 @@ class TileSums:
                 nbytes = F32.size if inside is None else b.choose(inside, b.constant(F32.size, Type(I32)), 0)
                 at = index if inside is None else b.choose(inside, index, 0)
                 array.fetch_element(place, b.offset(side.source, at, F32), nbytes)
-        seal_copies(b)
+        commit_copies(b)
 
     def _places(self, side: TileSide, half: Value) -> list[Value]:
         """Where this thread's elements go."""
@@ -190,13 +190,13 @@ class TileSums:
         self,
         slices: int,
         sides: Sequence[TileSide],
-        near: Sequence[NearArray],
+        near: Sequence[SharedArray],
         totals: Sequence[Sequence[LocalVariable]],
     ) -> None:
         b = self.b
         held = [[b.variable(value) for value in self._read(side, b.constant(0))] for side in sides]
         self._keep(sides, near, held, b.constant(0))
-        wait(b)
+        barrier(b)
         with b.loop(0, slices) as number:
             further = b.compare("<", number + 1, slices)
             with b.when(further):
@@ -206,13 +206,17 @@ class TileSums:
             self._multiply(sides, near, totals, number % 2)
             with b.when(further):
                 self._keep(sides, near, held, (number + 1) % 2)
-            wait(b)
+            barrier(b)
 
     def _read(self, side: TileSide, start: Value) -> list[Value]:
         return [element(self.b, side, place) for place in side.elements(start)]
 
     def _keep(
-        self, sides: Sequence[TileSide], near: Sequence[NearArray], held: Sequence[Sequence[LocalVariable]], half: Value
+        self,
+        sides: Sequence[TileSide],
+        near: Sequence[SharedArray],
+        held: Sequence[Sequence[LocalVariable]],
+        half: Value,
     ) -> None:
         """What was read goes to one of two halves of the group's memory."""
         for side, array, values in zip(sides, near, held, strict=True):
@@ -222,7 +226,7 @@ class TileSums:
     def _multiply(
         self,
         sides: Sequence[TileSide],
-        near: Sequence[NearArray],
+        near: Sequence[SharedArray],
         totals: Sequence[Sequence[LocalVariable]],
         half: Value,
     ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import MOST_COLUMNS, THREADS, GroupColumns
-from nnc.codegen.device.groups.near import fold_distances, folded_in_step, subgroup_of, thread_of, wait
+from nnc.codegen.device.groups.shared_memory import barrier, fold_distances, folded_in_step, subgroup_of, thread_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir.builder import Module, Type, Value
@@ -65,7 +65,7 @@ class GroupVectorProduct:
             with w.b.loop(w.begin, w.end) as item:
                 if self.columns:
                     writer.columns(item)
-                    wait(w.b)
+                    barrier(w.b)
                 else:
                     writer.subgroup(item * each)
         p = self.product

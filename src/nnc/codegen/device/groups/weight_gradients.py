@@ -12,7 +12,7 @@ from functools import partial
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns, columns_of
-from nnc.codegen.device.groups.near import thread_of, wait
+from nnc.codegen.device.groups.shared_memory import barrier, thread_of
 from nnc.codegen.device.groups.tiles import CORRELATION_COSTS, SIDE, THREADS, Element, TileSums, places_of, shares_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
@@ -81,7 +81,7 @@ class GroupWeightGradient:
                 total = group.folded(mine, "add")
                 with b.when(b.both(b.compare("==", group.row, 0), inside)):
                     b.store(total, result, weight)
-                wait(b)
+                barrier(b)
         return Phase(name, ceiling(p.weights, columns), 1.0 * p.weights * self.parts)
 
 

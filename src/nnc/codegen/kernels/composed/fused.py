@@ -33,7 +33,11 @@ def fused_rows(rows: OpAttr[KernelRow]) -> Rows:
         FUSED_POINTWISE: KernelRow(_pointwise, _steps(rows), strided=True, scattered=True),
         FUSED_REDUCTION: KernelRow(_reduction, _reduced(rows), strided=True),
         FUSED_OUTPUT: KernelRow(
-            output.generate, output.refuse, variants=output.variants, wishes=output.wishes, reads=output.reads
+            output.generate,
+            output.refuse,
+            variants=output.variants,
+            preferences=output.preferences,
+            reads=output.reads,
         ),
     }
 
@@ -134,10 +138,10 @@ class _Output:
             name: _ending(generator, epilogue) for name, generator in others.items() if isinstance(generator, Product)
         }
 
-    def wishes(self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+    def preferences(self, attrs: FusedAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
         """Those of the product."""
         head = attrs.steps[0]
-        return self.rows[head.command.op].wishes(head.command.attrs, inputs[: len(head.operands)], outputs, target)
+        return self.rows[head.command.op].preferences(head.command.attrs, inputs[: len(head.operands)], outputs, target)
 
     def reads(
         self, attrs: FusedAttrs, inputs: Views, outputs: Views, place: int, layout: Blocked, target: TargetDescription

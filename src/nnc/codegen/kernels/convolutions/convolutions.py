@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.codegen.frame.kernel import Generator
-from nnc.codegen.frame.row import KernelRow, Rows, Specs, Variations, View, Views, Wishes, filled, wishes_of
+from nnc.codegen.frame.row import KernelRow, Rows, Specs, Variations, View, Views, Wishes, filled, preferences_of
 from nnc.codegen.frame.widened import in_f32, with_wide_results
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.convolution_algorithms import (
@@ -79,21 +79,21 @@ def _other_data_gradients(
     return _backward(attrs, inputs, outputs).alternatives(target)
 
 
-def _wishes_of(algorithms: Algorithms, weights: View, axis: int, target: TargetDescription) -> Wishes:
+def _preferences_of(algorithms: Algorithms, weights: View, axis: int, target: TargetDescription) -> Wishes:
     """The blocks of an axis of the weights, counted from the last, in which the generator reads them unpacked."""
     rank, groups = len(weights.shape), algorithms.problem.groups
-    return wishes_of(algorithms.best.packing(target), weights.shape, rank + axis, groups)
+    return preferences_of(algorithms.best.packing(target), weights.shape, rank + axis, groups)
 
 
-def _wishes(attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
-    return _wishes_of(_forward(attrs, inputs, outputs), inputs[1], -1, target)
+def _preferences(attrs: ConvolutionAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+    return _preferences_of(_forward(attrs, inputs, outputs), inputs[1], -1, target)
 
 
-def _gradient_wishes(
+def _gradient_preferences(
     attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views, target: TargetDescription
 ) -> Wishes:
     """Groups divide the sum, not the axis of the blocks."""
-    return _wishes_of(_backward(attrs, inputs, outputs), inputs[1], -2, target) if attrs.groups == 1 else {}
+    return _preferences_of(_backward(attrs, inputs, outputs), inputs[1], -2, target) if attrs.groups == 1 else {}
 
 
 def _gradient_problem(attrs: ConvolutionGradientAttrs, inputs: Views, outputs: Views) -> Convolution:
@@ -123,9 +123,9 @@ def _any_weight_gradient(attrs: ConvolutionGradientAttrs, inputs: Views, outputs
 
 
 ROWS: Rows = {
-    ops.CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions, wishes=_wishes),
+    ops.CONVOLUTION: KernelRow(_convolution, _planar, variants=_other_convolutions, preferences=_preferences),
     ops.CONVOLUTION_DATA_GRADIENT: KernelRow(
-        _data_gradient, _planar, variants=_other_data_gradients, wishes=_gradient_wishes
+        _data_gradient, _planar, variants=_other_data_gradients, preferences=_gradient_preferences
     ),
     ops.CONVOLUTION_WEIGHT_GRADIENT: replace(_WIDENED, generate=_any_weight_gradient),
 }

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, lies_apart, locate, opened_iteration
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered, locate, opened_iteration
 from nnc.codegen.frame.kernel import (
     Generator,
     Phase,
@@ -98,7 +98,7 @@ class _Loops:
         self.strides = strides
         self.scalars = [operand.scalar for operand in operands]
         self.offsets = [operand.offset for operand in operands]
-        self.lanes = target.lanes(8 * max(self._widths()), apart=lies_apart(strides))
+        self.lanes = target.lanes(8 * max(self._widths()), apart=is_scattered(strides))
         self.chunk = target.run(CHUNK)
         self.runs = ceiling(self.inner, self.chunk)
         self.items = math.prod(self.outer) * self.runs

@@ -42,7 +42,7 @@ from nnc.ops.movement.movement import (
     ConcatenateAttrs,
     EmbedAttrs,
     TransposeAttrs,
-    lies_apart,
+    is_scattered,
 )
 from nnc.ops.movement.transfer import TO_DEVICE
 
@@ -262,7 +262,7 @@ def _pad_gradient(attrs: PadAttrs, inputs: Views, outputs: Views) -> Generator:
 
 
 def _apart(attrs: EmbedAttrs, inputs: Specs, outputs: Specs) -> str:
-    return "" if lies_apart(inputs[0].shape, attrs.strides) else "elements that fall on one place"
+    return "" if is_scattered(inputs[0].shape, attrs.strides) else "elements that fall on one place"
 
 
 def _embed(attrs: EmbedAttrs, inputs: Views, outputs: Views) -> Generator:

@@ -239,7 +239,7 @@ class RMSPropRule(UpdateRule):
         means = [states[2] * self.alpha + slope * (1.0 - self.alpha)] if self.centered else []
         spread = square - means[0] * means[0] if means else square
         earlier = [states[0] * self.momentum] if self.kept else []
-        move = slope / root_beside(b, spread, self.epsilon, self.epsilon_inside)
+        move = slope / root_with_epsilon(b, spread, self.epsilon, self.epsilon_inside)
         move = rate * move if self.rate_inside else move
         move = earlier[0] + move if earlier else move
         moved = weight - (move if self.rate_inside else rate * move)
@@ -263,7 +263,7 @@ class AdagradRule(UpdateRule):
         slope = decayed(b, gradient, weight, self.decay)
         square = variance + slope * slope
         whole = square + self.initial if self.initial else square
-        return [weight - rate * slope / root_beside(b, whole, self.epsilon, self.epsilon_inside), square]
+        return [weight - rate * slope / root_with_epsilon(b, whole, self.epsilon, self.epsilon_inside), square]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +332,7 @@ class AdamaxRule(UpdateRule):
         return [weight - factor * mean / divisor, mean, largest]
 
 
-def root_beside(b: Builder, square: Value, epsilon: float, inside: bool) -> Value:
+def root_with_epsilon(b: Builder, square: Value, epsilon: float, inside: bool) -> Value:
     """sqrt(x) + e, or sqrt(x + e)"""
     return mathematics.square_root(b, square + epsilon) if inside else mathematics.square_root(b, square) + epsilon
 

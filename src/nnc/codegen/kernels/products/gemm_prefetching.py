@@ -20,7 +20,7 @@ class PrefetchWriter:
         self.tile = plan.tiling.tile
         self.b = b
 
-    def ask_for_result(self, m: Matrices, block: Block, row: Value, column: Value, line: Value) -> None:
+    def prefetch_result(self, m: Matrices, block: Block, row: Value, column: Value, line: Value) -> None:
         """Ask for a line of the tile of c."""
         b, tile = self.b, self.tile
         place = (block.row + row + line // tile.vectors) * self.problem.c_rows + block.column + column
@@ -76,7 +76,7 @@ class PrefetchWriter:
         place = b.offset(m.b, self._following(block, column) + start, self.problem.scalar)
         return [b.offset(place, i * step, self.problem.scalar) for i in range(ceiling(self.plan.steps_at_once, groups))]
 
-    def ask_along(self, along: list[Value], turn: Value) -> None:
+    def prefetch_panel_line(self, along: list[Value], turn: Value) -> None:
         """For one line of as many steps as a round has to ask for."""
         for place in along:
             self.b.prefetch(place, turn * (len(along) * self.problem.b_inner), self.problem.scalar)

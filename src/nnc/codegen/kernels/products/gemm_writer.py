@@ -225,19 +225,19 @@ class GemmWriter:
         b = self.b
         read = self._read(m, block, [row + i for i in range(len(acc.slots))], column, masks)
         asked = self.ahead.lines(m, block, row, column)
-        along = self.ahead.along(m, block, row, column) if self.prefetching.panel_along else []
+        along = self.ahead.along(m, block, row, column) if self.prefetching.panel_inline else []
         steps = words_of(block.depth, self.packing.a.steps)
         packed, at_once = b.constant(0), self.at_once
         if self.packing.along:
             begins = b.compare("==", row, 0)
             packed = b.choose(begins if self.packing.streams else b.both(begins, block.first), steps, 0)
-            self._pack_along(m, block, column, masks, packed, read, acc)
+            self._sum_and_pack(m, block, column, masks, packed, read, acc)
         # One line of c a step: all at once would hold up what the tile reads.
         fetching = b.least(steps - packed, self.tile.rows * self.tile.vectors) if self.prefetching.c else b.constant(0)
         single = steps - (steps - packed - fetching) // at_once * at_once if at_once > 1 else steps
         with b.loop(packed, single, 1) as k:
             if self.prefetching.c:
-                self.ahead.ask_for_result(m, block, row, column, k)
+                self.ahead.prefetch_result(m, block, row, column, k)
             self.ahead.ask(asked, k, first=True)
             self._step(read, k, acc)
         if at_once > 1:
@@ -246,7 +246,7 @@ class GemmWriter:
                     k = start + step
                     self.ahead.ask(asked, k, first=step == 0)
                     if step == 0:
-                        self.ahead.ask_along(along, k // at_once)
+                        self.ahead.prefetch_panel_line(along, k // at_once)
                     self._step(read, k, acc)
 
     def _sum_rest(
@@ -311,7 +311,7 @@ class GemmWriter:
         there = column_masks(b, self.tile, block.columns, ragged=False) if problem.width else masks
         return b.offset(m.b, start, self.scalar), problem.b_inner, there
 
-    def _pack_along(
+    def _sum_and_pack(
         self,
         m: Matrices,
         block: Block,

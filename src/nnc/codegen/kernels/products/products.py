@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nnc.codegen.frame.access import broadcast, collapse
 from nnc.codegen.frame.kernel import Generator
-from nnc.codegen.frame.row import KernelRow, Rows, Variations, Views, Wishes, floating, wishes_of
+from nnc.codegen.frame.row import KernelRow, Rows, Variations, Views, Wishes, floating, preferences_of
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
@@ -43,11 +43,11 @@ def _other_gemms(attrs: GemmAttrs, inputs: Views, outputs: Views, target: Target
     return _product(attrs, inputs, outputs).alternatives(target)
 
 
-def _wishes(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
+def _preferences(attrs: GemmAttrs, inputs: Views, outputs: Views, target: TargetDescription) -> Wishes:
     product, b = _product(attrs, inputs, outputs), inputs[1]
     if len(b.shape) != 2 or matrix_times_vector(product.problem) is not None:
         return {}
-    return wishes_of(product.packing(target), b.shape, 0 if attrs.transpose_b else 1)
+    return preferences_of(product.packing(target), b.shape, 0 if attrs.transpose_b else 1)
 
 
 def _reads(
@@ -59,5 +59,13 @@ def _reads(
 
 
 ROWS: Rows = {
-    GEMM: KernelRow(_gemm, floating, strided=True, dense=(2,), variants=_other_gemms, wishes=_wishes, reads=_reads)
+    GEMM: KernelRow(
+        _gemm,
+        floating,
+        strided=True,
+        dense=(2,),
+        variants=_other_gemms,
+        preferences=_preferences,
+        reads=_reads,
+    )
 }

@@ -139,7 +139,7 @@ class IntegerPlan:
     @property
     def read(self) -> Scalar:
         """Elements of x as words are made of them."""
-        return self.dot.held_x
+        return self.dot.packed_x
 
     @property
     def image_size(self) -> Pair:
@@ -221,7 +221,7 @@ class IntegerPlan:
     def pixel_step(self) -> int:
         """Bytes from pixel to pixel of each register of matrices; 0 where they do not lie evenly apart."""
         p = self.problem
-        if not _lie_evenly(self.tile_columns):
+        if not _have_one_stride(self.tile_columns):
             return 0
         return p.channels * (p.steps[0] * self.image_size[1] if self.tile_columns == 1 else p.steps[1])
 
@@ -328,7 +328,7 @@ def _registers(p: IntegerProblem) -> int:
     return ceiling(p.depth, matrix_tiles.ROW_BYTES) * len(p.taps)
 
 
-def _lie_evenly(tile_columns: int) -> bool:
+def _have_one_stride(tile_columns: int) -> bool:
     """Whether pixels of a register of matrices do: in one row, or in one column."""
     return tile_columns == 1 or tile_columns % matrix_tiles.SIDE == 0
 
@@ -341,7 +341,7 @@ def _folded(p: IntegerProblem, tiles: Sequence[tuple[Tile, float]], uneven: floa
         for height in (rows for rows in range(1, tile.rows + 1) if tile.rows % rows == 0):
             width = tile.rows // height
             count = panels * ceiling(p.rows, height) * ceiling(p.columns, width)
-            each = cycles if _lie_evenly(width) else cycles + uneven * tile.rows
+            each = cycles if _have_one_stride(width) else cycles + uneven * tile.rows
             folds.append((count * each, -tile.rows, tile.vectors, height, tile))
     cycles, _, _, height, tile = min(folds, key=lambda fold: fold[:4])
     return _Fold(cycles, tile, height, tile.rows // height)

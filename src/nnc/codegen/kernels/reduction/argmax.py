@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, lies_apart, locate
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -55,7 +55,7 @@ class Argmax(WithoutMemory, WithSizes):
         bits = 8 * computed(self.x.scalar).size
         along_axis = self.x.strides[self.axis] == 1 and self.size >= module.target.lanes(bits)
         kept, strides = self.kept
-        lanes = module.target.lanes(bits, apart=not along_axis and lies_apart([strides]))
+        lanes = module.target.lanes(bits, apart=not along_axis and is_scattered([strides]))
         items = math.prod(kept) if along_axis else math.prod(kept[:-1]) * ceiling(kept[-1], lanes)
         with phase(module, name) as writer:
             made = _ArgmaxWriter(self, writer, lanes)

@@ -19,7 +19,7 @@ from functools import partial, reduce
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.access import Shape, StridedAccess, collapse, lies_apart, locate
+from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered, locate
 from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutScratch, WithSizes, aligned, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
@@ -188,7 +188,7 @@ class ReductionNest:
         walked = [operand.kept if along_kept else operand.reduced for operand in operands]
         nest = cls(
             rule, operands, problem.instructions, problem.result, scalar, problem.written, kept, reduced or (1,),
-            target.lanes(8 * scalar.size, apart=lies_apart(walked)),
+            target.lanes(8 * scalar.size, apart=is_scattered(walked)),
             1 if target.threads else target.vector_registers // 2, along_kept, count, 1, scalar,
         )  # fmt: skip
         many = ceiling(DEVICE_ITEMS, smallest(DEVICE_ITEMS, largest(nest.items, 1))) if target.threads else PARTS

@@ -92,7 +92,7 @@ class CachedAttention:
         phases = [Phase(name, self.batch * self.groups * self.parts, nanoseconds(module.target, self.scalar, 2 * work))]
         if self.parts > 1:
             with phase(module, f"{name}_joined") as w:
-                _write_joined(self, w)
+                _write_combined(self, w)
             rows = self.batch * self.rows * self.heads
             phases.append(Phase(f"{name}_joined", rows, float(rows * self.parts * self.values)))
         return tuple(phases)
@@ -364,7 +364,7 @@ class _PartWriter:
         ).write(b, b.constant(repeats))
 
 
-def _write_joined(problem: CachedAttention, w: PhaseWriter) -> None:
+def _write_combined(problem: CachedAttention, w: PhaseWriter) -> None:
     """y[row] = sum of parts · e^(top - highest), over the sum of their totals · e^(top - highest); 0 of nothing"""
     b, p = w.b, problem
     slots, y = Slots.of(p, w), w.argument(p.result)

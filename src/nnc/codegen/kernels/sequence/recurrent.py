@@ -325,7 +325,7 @@ class _RecurrentWriter:
         """Where the row begins that is multiplied: what the step computed before left, or the first state."""
         b, memory, name, scalar = self.b, self.memory, self.cell.left, self.problem.scalar
         if name in memory.kept:
-            return b.offset(memory.kept[name], memory.kept_start(name, step.index + 1, row), memory.scalar)
+            return b.offset(memory.kept[name], memory.saved_start(name, step.index + 1, row), memory.scalar)
         place = b.offset(memory.operands[name], memory.start(name, step.done, row), scalar)
         if self.cell.backward:
             return place

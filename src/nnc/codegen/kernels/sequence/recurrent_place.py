@@ -57,7 +57,7 @@ class CellMemory:
         batch = self.sizes[0]
         return (moment * batch + row if name in self.parts else row) * self.width(name)
 
-    def kept_start(self, name: str, index: Value, row: Value) -> Value:
+    def saved_start(self, name: str, index: Value, row: Value) -> Value:
         """Where a row begins of what step number `index` keeps."""
         return (index % 2 * self.sizes[0] + row) * self.width(name)
 
@@ -108,7 +108,7 @@ class Place:
             index = self._index(name, self.step.moment, row, part)
             b.store(b.cast(vector, memory.stored), memory.operands[name], index, self.mask)
             if name in memory.kept:
-                start = memory.kept_start(name, self.step.index, row)
+                start = memory.saved_start(name, self.step.index, row)
                 b.store(vector, memory.kept[name], start + self._unit(part), self.mask)
 
     def write_all(self, name: str, values: Sequence[Value]) -> None:
@@ -145,13 +145,13 @@ class Place:
         """Keep the state `start` as what the step before the first one left."""
         memory = self.memory
         for row, vector in zip(self.rows, self._divided(self.read(start)), strict=True):
-            index = memory.kept_start(sequence, self.step.index + 1, row) + self.unit
+            index = memory.saved_start(sequence, self.step.index + 1, row) + self.unit
             self.b.store(vector, memory.kept[sequence], index, self.mask)
 
     def _recall(self, name: str) -> Value:
         """What the step computed before kept."""
         memory, scalar = self.memory, self.memory.scalar
-        starts = [memory.kept_start(name, self.step.index + 1, row) + self.unit for row in self.rows]
+        starts = [memory.saved_start(name, self.step.index + 1, row) + self.unit for row in self.rows]
         kind = Type(scalar, self.lanes)
         return self.b.join([self.b.load(memory.kept[name], start, kind, self.mask) for start in starts])
 

@@ -167,12 +167,12 @@ def reached(call: NodeCall, x: Operand, trees: Trees) -> Operand:
     at = ops.broadcast_to(call.constant(trees.roots.astype(np.int64).reshape(1, count)), (rows, count))
     for _ in range(trees.depth):
         seen = ops.gather(x, ops.index_select(tables["feature"], at, 0), 1)
-        way = _goes_true(call, trees, seen, at)
+        way = _takes_true_branch(call, trees, seen, at)
         at = ops.where(way, ops.index_select(tables["true"], at, 0), ops.index_select(tables["false"], at, 0))
     return at
 
 
-def _goes_true(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Operand:
+def _takes_true_branch(call: NodeCall, trees: Trees, seen: Operand, at: Operand) -> Operand:
     """Whether the comparison of the node holds."""
     value = ops.index_select(call.constant(trees.value, seen.spec), at, 0)
     modes = [mode for mode in range(len(MODES) + 1) if mode != LEAF and (trees.mode == mode).any()]

@@ -105,7 +105,7 @@ def check_steps(
         else:
             _check_sharing(graph, record, read, holders, text)
         if step in scratch:
-            _check_beside(graph, (*read, *written), scratch[step], holders, f"the workspace of {text}")
+            _check_disjoint(graph, (*read, *written), scratch[step], holders, f"the workspace of {text}")
             holders.evict(scratch[step], f"the workspace of {text}")
         for root in written:
             holders.take(root, text)
@@ -135,7 +135,7 @@ def _check_sharing(
                 )
 
 
-def _check_beside(graph: SymbolicGraph, roots: Iterable[TensorKey], span: Span, holders: Holders, text: str) -> None:
+def _check_disjoint(graph: SymbolicGraph, roots: Iterable[TensorKey], span: Span, holders: Holders, text: str) -> None:
     """The bytes are beside everything that their exec uses."""
     for root in sorted(roots):
         if root in holders.spans and meet(holders.spans[root], span):

@@ -93,7 +93,7 @@ class _Edit:
         reads, births = self._fresh_events()
         through, born = old.bytes.through.copy(), old.bytes.born.copy()
         places = set(range(self.start, self.start + len(self.fresh)))
-        for root in reads.keys() | births.keys() | self._touched_by_gone():
+        for root in reads.keys() | births.keys() | self._touched_by_removed():
             events = self._events(root, births.get(root, ()), reads.get(root, ()))
             if self._is_read_in_vain(root, events):
                 return None
@@ -168,7 +168,7 @@ class _Edit:
                 births.setdefault(root, []).append(place)
         return reads, births
 
-    def _touched_by_gone(self) -> set[Root]:
+    def _touched_by_removed(self) -> set[Root]:
         program, old = self.program, self.old
         runs = (program.runs[old.steps[place]][old.repeats[place]] for place in self.gone)
         touched = [(*run.reads, *run.makes) for run in runs]

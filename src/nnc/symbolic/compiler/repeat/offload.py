@@ -87,13 +87,13 @@ def _waiting(planned: PlannedGraph, kind: str) -> list[WaitingValue]:
 def _copy_with(planned: PlannedGraph, values: Sequence[WaitingValue], home: Device, away: Device) -> InnerCopy:
     copy = planned.graph.duplicate()
     for value in values:
-        _let_wait(planned, copy, value, home, away)
+        _offload(planned, copy, value, home, away)
     extra = sum(2 * value.nbytes for value in values) * operations_between(home, away)
     nbytes = sum(value.nbytes for value in values)
     return InnerCopy(copy, 0, extra, nbytes, nbytes * seconds_per_byte(away) if away.is_file else 0.0)
 
 
-def _let_wait(planned: PlannedGraph, copy: Duplicate, value: WaitingValue, home: Device, elsewhere: Device) -> None:
+def _offload(planned: PlannedGraph, copy: Duplicate, value: WaitingValue, home: Device, elsewhere: Device) -> None:
     """Take a value away and back; who uses it from `next` on reads what came back."""
     graph, root = copy.graph, copy.tensors[value.root]
     away = _moved(graph, root, elsewhere, "offload")

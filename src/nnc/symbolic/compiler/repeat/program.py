@@ -12,7 +12,7 @@ from nnc.symbolic.compiler.order.choose import predecessors
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.compiler.repeat.schedule import NEVER, Program, Root
 from nnc.symbolic.compiler.repeat.sequences import is_recurrent
-from nnc.symbolic.control import CaseAttrs, PythonHolds, WhileAttrs
+from nnc.symbolic.control import CaseAttrs, PythonCondition, WhileAttrs
 from nnc.symbolic.ir import Duplicate, SymbolicGraph, bodies_of
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
@@ -44,7 +44,7 @@ def number(
         for root in uses.touched(key):
             roots.setdefault(root, len(roots))
     steps = {key: step for step, key in enumerate(order)}
-    again = [_reads_again(graph, graph.execs[key]) for key in order]
+    again = [_recomputed_reads(graph, graph.execs[key]) for key in order]
     before = predecessors(graph, order, uses, carries, first)
     overwritten = {roots[old]: steps[graph.writers(new)[0]] for new, old in carries.items() if old in roots}
     program = Program(
@@ -91,7 +91,7 @@ def instead_of(record: ExecSymbol) -> Mapping[int, int] | None:
     bodies, attrs = bodies_of(record.command), record.command.attrs
     if not bodies:
         return stand_ins(record.command)
-    if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonHolds):
+    if isinstance(attrs, WhileAttrs) and isinstance(attrs.test, PythonCondition):
         return None
     if isinstance(attrs, CaseAttrs) and attrs.function is not None:
         return None
@@ -99,17 +99,17 @@ def instead_of(record: ExecSymbol) -> Mapping[int, int] | None:
     return {} if all(instead_of(inner) == {} for inner in inside) else None
 
 
-def inputs_again(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[TensorKey | None, ...]:
+def recomputed_inputs(record: ExecSymbol, instead: Mapping[int, int]) -> tuple[TensorKey | None, ...]:
     """The inputs of an exec that runs again, with the outputs that stand in."""
     return tuple(record.outputs[instead[place]] if place in instead else key for place, key in enumerate(record.inputs))
 
 
-def _reads_again(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
+def _recomputed_reads(graph: SymbolicGraph, record: ExecSymbol) -> tuple[TensorKey, ...] | None:
     """The roots that an exec reads when it runs again; None where it must not."""
     instead, by_step = instead_of(record), isinstance(record.command.attrs, WhileAttrs) or is_recurrent(record)
     if instead is None or (not by_step and _parts(graph, record)):
         return None
-    return graph.roots(inputs_again(record, instead))
+    return graph.roots(recomputed_inputs(record, instead))
 
 
 def _parts(graph: SymbolicGraph, record: ExecSymbol) -> list[TensorKey]:

@@ -242,7 +242,7 @@ def _chains(now: ReplaySchedule, root: Root, at: int) -> Iterator[_Chain]:
             elif maker not in known:
                 known.add(maker)
                 layer.append(maker)
-                repeat = _repeat_behind(now, maker, at)
+                repeat = _next_repeat(now, maker, at)
                 later.extend(repeat)
                 work += program.work[maker]
                 saved += program.work[maker] if repeat else 0
@@ -258,7 +258,7 @@ def _inputs(now: ReplaySchedule, layer: Sequence[Step], at: int, seen: set[Root]
                 yield other, now.lives(other)[now.version(other, at)][1]
 
 
-def _repeat_behind(now: ReplaySchedule, maker: Step, at: int) -> list[int]:
+def _next_repeat(now: ReplaySchedule, maker: Step, at: int) -> list[int]:
     """The next repeat of a step at or behind a position, if there is one."""
     place = bisect_left(now.runs(maker), at, lo=1)
     return now.runs(maker)[place : place + 1]

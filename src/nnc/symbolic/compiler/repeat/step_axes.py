@@ -162,7 +162,7 @@ class StepAxes:
         if command.op is CONCATENATE:
             return (place,) * len(specs)
         if command.op is EMBED:
-            return (None,) if place == 0 and self._lies_between(record) else None
+            return (None,) if place == 0 and self._is_within_part(record) else None
         if command.op is INDEX_SELECT:
             index = specs[1]
             return (None, place) if command.attrs.axis == 0 and index is not None and place < index.rank else None
@@ -186,7 +186,7 @@ class StepAxes:
             return False
         return made == (of_steps(self.graph.tensors[record.outputs[0]].spec, place, 1),)
 
-    def _lies_between(self, record: ExecSymbol) -> bool:
+    def _is_within_part(self, record: ExecSymbol) -> bool:
         """Whether what is embedded lies within one part."""
         attrs, (spec,) = record.command.attrs, self.graph.specs(record.inputs)
         assert spec is not None

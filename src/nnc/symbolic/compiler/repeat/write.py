@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from nnc.symbolic.compiler.repeat.program import Numbered, inputs_again, instead_of
+from nnc.symbolic.compiler.repeat.program import Numbered, instead_of, recomputed_inputs
 from nnc.symbolic.compiler.repeat.schedule import ReplaySchedule, Root, Step
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
@@ -58,7 +58,7 @@ class _RepeatWriter:
 
     def _repeat(self, step: Step, position: int) -> ExecKey:
         graph, record, program = self.graph, self.records[step], self.numbered.program
-        read = inputs_again(record, instead_of(record) or {})
+        read = recomputed_inputs(record, instead_of(record) or {})
         inputs = self._read(read, self._holders(program.again[step], position))
         outputs = tuple(graph.add_tensor(replace(graph.tensors[key], fill=None, alias=None)) for key in record.outputs)
         for root, key in zip(program.writes[step], outputs, strict=True):

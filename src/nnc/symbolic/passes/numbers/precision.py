@@ -209,7 +209,7 @@ def _inferred(record: ExecSymbol, specs: tuple[TensorSpec | None, ...]) -> tuple
         return None
 
 
-def _there_and_back(match: Match) -> Replacement | None:
+def _round_trip(match: Match) -> Replacement | None:
     """A value in 16 bits is the same after a detour through f32."""
     inner = match.producer(0, CAST)
     if inner is None or inner.inputs[0] is None or match.input(0).spec.dtype is not F32:
@@ -218,4 +218,4 @@ def _there_and_back(match: Match) -> Replacement | None:
     return (x,) if x.spec.dtype is match.command.attrs.dtype and x.spec.dtype in (BF16, F16) else None
 
 
-CASTS: tuple[Rule, ...] = (Rule("there and back", CAST, _there_and_back),)
+CASTS: tuple[Rule, ...] = (Rule("there and back", CAST, _round_trip),)

@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import (
-    NearArray,
+from nnc.codegen.device.groups.shared_memory import (
+    SharedArray,
+    barrier,
     fold_distances,
     folded_in_step,
     is_aligned,
     load_words,
     thread_of,
-    wait,
 )
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
 from nnc.codegen.frame.tile import nanoseconds
@@ -68,7 +68,7 @@ class GroupCachedAttention:
         phases = [Phase(name, p.batch * p.groups * p.parts, nanoseconds(module.target, F32, 2 * work))]
         if p.parts > 1:
             with phase(module, f"{name}_joined") as w, w.b.loop(w.begin, w.end) as row:
-                _write_joined(p, w, row)
+                _write_combined(p, w, row)
             rows = p.batch * p.rows * p.heads
             phases.append(Phase(f"{name}_joined", rows, float(rows * p.parts * p.values)))
         return tuple(phases)
@@ -83,9 +83,9 @@ class _PartWriter:
         self.warp, self.lane = self.thread // WARP, self.thread % WARP
         # Elements of a read.
         self.each = READ_BYTES // problem.held.size
-        self.scores = NearArray.reserve(self.b, "scores", F32, problem.together * PART)
-        self.totals = NearArray.reserve(self.b, "totals", F32, problem.together)
-        self.sums = NearArray.reserve(self.b, "sums", F32, WARPS * problem.together * problem.values)
+        self.scores = SharedArray.reserve(self.b, "scores", F32, problem.together * PART)
+        self.totals = SharedArray.reserve(self.b, "totals", F32, problem.together)
+        self.sums = SharedArray.reserve(self.b, "sums", F32, WARPS * problem.together * problem.values)
 
     def write(self, item: Value) -> None:
         """Scores, powers, and weighted sums of a part."""
@@ -95,11 +95,11 @@ class _PartWriter:
         first = part * PART
         begin, end = self._seen(batch, first)
         self._score(batch, group, begin, end, first)
-        wait(b)
+        barrier(b)
         self._power(batch, group, part, first)
-        wait(b)
+        barrier(b)
         self._weigh(batch, group, part, (begin, end, first))
-        wait(b)
+        barrier(b)
 
     def _position(self, batch: Value, row: Value | int) -> Value:
         """Where a row is."""
@@ -255,7 +255,7 @@ class _PartWriter:
                 with b.when(b.compare("<", self.lane, shares)):
                     index = (self.warp * p.together + row) * p.values + piece * self.each + place
                     self.sums.store(value, index)
-        wait(b)
+        barrier(b)
         with b.loop(self.thread, p.together * p.values, THREADS) as number:
             line, feature = number // p.values, number % p.values
             result = self.sums.load(number)
@@ -294,7 +294,7 @@ def numbers_of(b: Builder, word: Value, held: Scalar) -> list[Value]:
     return [b.cast(b.reinterpret(half, F16), F32) for half in halves]
 
 
-def _write_joined(p: CachedAttention, w: PhaseWriter, row: Value) -> None:
+def _write_combined(p: CachedAttention, w: PhaseWriter, row: Value) -> None:
     """y[row] = sum of parts · e^(top - highest), over the sum of their totals · e^(top - highest); 0 of nothing"""
     b, kind = w.b, Type(F32)
     slots, thread = Slots.of(p, w), thread_of(b)

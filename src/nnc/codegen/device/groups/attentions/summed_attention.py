@@ -15,18 +15,18 @@ from collections.abc import Callable, Sequence
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.attentions.head_rows import HeadRows, head_phase
 from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
-from nnc.codegen.device.groups.near import (
-    NearArray,
-    copied,
+from nnc.codegen.device.groups.shared_memory import (
+    SharedArray,
+    barrier,
+    commit_copies,
     fold_distances,
     folded_in_step,
     power_of_two,
-    seal_copies,
     thread_of,
-    wait,
+    wait_for_copies,
 )
 from nnc.codegen.device.groups.tiles import copies_elements
-from nnc.codegen.device.preamble import near_bytes_of
+from nnc.codegen.device.preamble import shared_bytes_of
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
@@ -56,7 +56,7 @@ class SummedAttention:
         if p.gradient or not p.transposed or not copies_elements(target, p.scalar):
             return None
         kernel = cls(p)
-        fits = max(p.features, p.values) <= MOST_FEATURES and kernel.sizes[-1] * F32.size <= near_bytes_of(target)
+        fits = max(p.features, p.values) <= MOST_FEATURES and kernel.sizes[-1] * F32.size <= shared_bytes_of(target)
         return kernel if fits else None
 
     @property
@@ -90,7 +90,7 @@ class _TileWriter:
         self.result = POSITION + (self.mask is not None)
         b, kind = self.b, Type(F32)
         self.keys, self.values, self.powers, end = kernel.sizes
-        self.near = NearArray.reserve(b, "heads", F32, end)
+        self.near = SharedArray.reserve(b, "heads", F32, end)
         self.thread = thread_of(b)
         self.row, self.column = self.thread // ACROSS * HIGH, self.thread % ACROSS * WIDE
         self.tops = [b.variable(b.constant(-math.inf, kind)) for _ in range(HIGH)]
@@ -107,29 +107,29 @@ class _TileWriter:
         copy_v = self._copier(v, p.groups * p.values, p.values, p.columns, turned=False)
         turn_q(0, self.first)
         turn_k(self.keys, b.constant(0))
-        seal_copies(b)
+        commit_copies(b)
         copy_v(self.values, b.constant(0))
-        seal_copies(b)
+        commit_copies(b)
         with b.loop(0, tiles) as tile:
             self._await()
             scores = self._scores()
-            wait(b)
+            barrier(b)
             turn_k(self.keys, (tile + 1) * SIDE)
-            seal_copies(b)
+            commit_copies(b)
             self._power(scores, tile * SIDE)
             self._await()
             self._weigh()
-            wait(b)
+            barrier(b)
             copy_v(self.values, (tile + 1) * SIDE)
-            seal_copies(b)
-        copied(b, 0)
-        wait(b)
+            commit_copies(b)
+        wait_for_copies(b, 0)
+        barrier(b)
         self._finish()
 
     def _await(self) -> None:
         """All have what was asked for but the last copies."""
-        copied(self.b, 1)
-        wait(self.b)
+        wait_for_copies(self.b, 1)
+        barrier(self.b)
 
     def _copier(
         self, source: Value, pitch: int, features: int, count: int, *, turned: bool

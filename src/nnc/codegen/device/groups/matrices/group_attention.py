@@ -17,19 +17,19 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.attentions.head_rows import HeadRows, head_phase
 from nnc.codegen.device.groups.attentions.score_masks import POSITION, ScoreMask
 from nnc.codegen.device.groups.matrices.slices import CHUNK, ROW_WORDS, chunk_copier
-from nnc.codegen.device.groups.near import (
-    NearArray,
-    copied,
+from nnc.codegen.device.groups.results import write_chunk
+from nnc.codegen.device.groups.shared_memory import (
+    SharedArray,
+    barrier,
+    commit_copies,
     folded_in_step,
     multiply_matrices,
     pair_of,
     power_of_two,
-    seal_copies,
     thread_of,
-    wait,
+    wait_for_copies,
 )
-from nnc.codegen.device.groups.results import write_chunk
-from nnc.codegen.device.preamble import copies_ahead
+from nnc.codegen.device.preamble import has_async_copies
 from nnc.codegen.device.warpgroups import ROWS
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
 from nnc.codegen.frame.widened import NARROW, Widened
@@ -74,7 +74,7 @@ class GroupAttention:
         q, k, v, *masks = (operand.stored for operand in widened.inputs)
         if {q, k, v, widened.results[0].stored} != {q}:
             return None
-        able = copies_ahead(target) and q in NARROW
+        able = has_async_copies(target) and q in NARROW
         if not able or any(size % CHUNK or size > MOST_FEATURES for size in (p.features, p.values)):
             return None
         many = p.batch * p.heads * ceiling(p.rows, WARPS * WARP_ROWS) >= MANY_ITEMS
@@ -110,7 +110,7 @@ class _RowsWriter:
         # q, and two stages of k and v; results at the end.
         self.keys, self.values, self.stage = q, q + k, k + v
         results = kernel.height * (self.p.values + RESULT_PAD)
-        self.near = NearArray.reserve(self.b, "heads", I32, max(q + 2 * self.stage, results))
+        self.near = SharedArray.reserve(self.b, "heads", I32, max(q + 2 * self.stage, results))
 
     def write(self, rows: HeadRows) -> None:
         """All tiles of columns, then y and lse."""
@@ -127,19 +127,19 @@ class _RowsWriter:
             with b.when(b.compare("<", tile, tiles)):
                 for copy, place in copiers:
                     copy(tile % 2 * self.stage + place, tile * COLUMNS)
-            seal_copies(b)
+            commit_copies(b)
 
         copy_q(b.constant(0), rows.first)
         fetch(b.constant(0))
         mask = ScoreMask.of(self.w, p, self.kernel.mask, rows.batch, rows.head)
         state = _State(self, rows.first, mask)
         with b.loop(0, tiles) as tile:
-            copied(b, 0)
-            wait(b)
+            wait_for_copies(b, 0)
+            barrier(b)
             fetch(tile + 1)
             state.add(tile)
-        copied(b, 0)
-        wait(b)
+        wait_for_copies(b, 0)
+        barrier(b)
         self._finish(state, rows)
 
     def _copier(
@@ -196,7 +196,7 @@ class _RowsWriter:
             line = rows.first + row + 8 * half
             with b.when(b.both(b.compare("==", self.lane % 4, 0), b.compare("<", line, p.rows))):
                 rows.write_lse(self.result + 1, line, state.tops[half].get(), total, nothing)
-        wait(b)
+        barrier(b)
         each = p.values // CHUNK
         start = (rows.batch * p.rows * p.heads + rows.head) * p.values
         with b.loop(self.thread, self.kernel.height * each, self.kernel.threads) as piece:
@@ -210,7 +210,7 @@ class _RowsWriter:
                     self.kernel.scalar,
                 )
                 write_chunk(b, values, y, b.constant(0), CHUNK)
-        wait(b)
+        barrier(b)
 
 
 class _State:

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.matrices.slices import CHUNK, ROW_WORDS, STEPS, Slices, SliceSide
-from nnc.codegen.device.groups.near import (
-    begin_products,
-    copied,
-    multiplied,
+from nnc.codegen.device.groups.results import ResultWriter, write_chunk
+from nnc.codegen.device.groups.shared_memory import (
+    barrier,
+    commit_products,
+    fence_products,
     multiply_matrices,
-    seal_products,
     share_copies,
     thread_of,
-    wait,
+    wait_for_copies,
+    wait_for_products,
 )
-from nnc.codegen.device.groups.results import ResultWriter, write_chunk
 from nnc.codegen.device.warpgroups import ROWS, WarpgroupProduct
 from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Type, Value
@@ -119,34 +119,34 @@ class MatrixSums:
         for early in range(ahead):
             slices.fetch(b.constant(early), count)
         with b.loop(0, count) as number:
-            copied(b, ahead - 1)
+            wait_for_copies(b, ahead - 1)
             if self.form.warpgroups:
                 share_copies(b)
-            wait(b)
+            barrier(b)
             if self.form.warpgroups:
                 self._by_warpgroups(slices, number, totals)
                 slices.fetch(number + ahead, count)
-                multiplied(b, self.form.open)
+                wait_for_products(b, self.form.open)
             else:
                 slices.fetch(number + ahead, count)
                 self._by_warps(slices, number, totals)
-        copied(b, 0)
+        wait_for_copies(b, 0)
         if self.form.warpgroups:
-            multiplied(b, 0)
-        wait(b)
+            wait_for_products(b, 0)
+        barrier(b)
 
     def _by_warpgroups(self, slices: Slices, number: Value, totals: Sequence[Sequence[LocalVariable]]) -> None:
         b, (left, right) = self.b, slices.sides
         product = WarpgroupProduct(self.results.scalar.name, self.form.wide, not left.along_k, not right.along_k)
         first, second = (begin * 4 for begin in slices.begin(number))
         first, second = first + self.row * (4 * ROW_WORDS), second + self.column * (4 * ROW_WORDS)
-        begin_products(b)
+        fence_products(b)
         for k in range(STEPS // ONCE):
             steps = [k * (ONCE_BYTES if side.along_k else ONCE * 4 * ROW_WORDS) for side in slices.sides]
             for block, sums in enumerate(totals):
                 at = first + (block * ROWS * 4 * ROW_WORDS + steps[0])
                 slices.near.multiply(product, at, second + steps[1], sums)
-        seal_products(b)
+        commit_products(b)
 
     def _by_warps(self, slices: Slices, number: Value, totals: Sequence[Sequence[LocalVariable]]) -> None:
         """Matrices of both sides are read once for each 16 steps."""
@@ -194,7 +194,7 @@ class MatrixSums:
             for number, total in enumerate(sums):
                 offset = (below + number % 4 // 2 * 8) * pitch + number // 4 * 8 + number % 2
                 slices.near.store(b.reinterpret(total.get(), I32), place + offset)
-        wait(b)
+        barrier(b)
 
     def _finish(self, slices: Slices, target: TileTarget) -> None:
         """Each thread has eight columns of some rows; elements outside are not written."""
@@ -215,4 +215,4 @@ class MatrixSums:
                         values = [results.value(*pair) for pair in zip(sums, beside, strict=True)]
                         place = b.offset(results.results, target.place(target.row + row) + column, results.scalar)
                         write_chunk(b, values, place, column, target.columns)
-        wait(b)
+        barrier(b)

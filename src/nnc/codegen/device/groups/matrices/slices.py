@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.near import NearArray, is_aligned, seal_copies
+from nnc.codegen.device.groups.shared_memory import SharedArray, commit_copies, is_aligned
 from nnc.codegen.device.warpgroups import ROW_BYTES, ROWS
 from nnc.codegen.ir.builder import I32, U16, Builder, Scalar, Type, Value
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 16
 Place = tuple[Value, Value]
 
 
-def chunk_copier(b: Builder, near: NearArray, source: Value, scalar: Scalar) -> Callable[[Value, Value, Value], None]:
+def chunk_copier(b: Builder, near: SharedArray, source: Value, scalar: Scalar) -> Callable[[Value, Value, Value], None]:
     """copy(word, index, count): `count` of eight elements from an index on go to four words, which are 0 behind them.
 
     Indices are multiples of eight elements, which is 16 bytes from `source`.
@@ -42,7 +42,7 @@ def chunk_copier(b: Builder, near: NearArray, source: Value, scalar: Scalar) -> 
 
 
 def write_elements(
-    b: Builder, near: NearArray, source: Value, elements: Sequence[tuple[Value, Value]], word: Value
+    b: Builder, near: SharedArray, source: Value, elements: Sequence[tuple[Value, Value]], word: Value
 ) -> None:
     """Eight elements of 16 bits at indices of `source`, 0 for those that are not inside, go to four words."""
     bits = []
@@ -99,7 +99,7 @@ class Slices:
     threads: int
     stages: int
     sides: tuple[SliceSide, SliceSide]
-    near: NearArray
+    near: SharedArray
     aligned: tuple[Value, ...]
 
     @classmethod
@@ -108,7 +108,7 @@ class Slices:
     ) -> Slices:
         """Slices in new memory, which has `least_words` words at least."""
         words = stages * sum(side.lines for side in sides) * ROW_WORDS
-        near = NearArray.reserve(b, "slices", I32, max(words, least_words))
+        near = SharedArray.reserve(b, "slices", I32, max(words, least_words))
         return cls(b, thread, threads, stages, sides, near, tuple([is_aligned(b, side.source) for side in sides]))
 
     @property
@@ -133,7 +133,7 @@ class Slices:
                         self._write(side, first, number * STEPS)
                 else:
                     self._write(side, first, number * STEPS)
-        seal_copies(b)
+        commit_copies(b)
 
     def _places(self, side: SliceSide) -> list[Place]:
         """The row and the chunk of all that this thread copies."""

@@ -17,7 +17,7 @@ NEAR_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class NearArray:
+class SharedArray:
     """`count` elements in the memory of a group."""
 
     b: Builder
@@ -26,7 +26,7 @@ class NearArray:
     count: int
 
     @classmethod
-    def reserve(cls, b: Builder, name: str, scalar: Scalar, count: int) -> NearArray:
+    def reserve(cls, b: Builder, name: str, scalar: Scalar, count: int) -> SharedArray:
         """A new array of the function that `b` writes."""
         full, kind = f"{b.name}_{name}", scalar.register
         b.module.define(f"@{full} = internal addrspace(3) global [{count} x {kind}] undef, align {NEAR_ALIGNMENT}")
@@ -56,7 +56,7 @@ class NearArray:
         self.b.line(f"call void @nnc.near.store.{self.name}(i64 {index.text}, {kind} {value.text})")
 
     def fetch(self, index: Value, source: Value, nbytes: Value) -> None:
-        """Four words from `index` on become the bytes at `source`, 16 at most, and zeros; `copied` tells when.
+        """Four words from `index` on become the bytes at `source`, 16 at most, and zeros; `wait_for_copies` tells when.
 
         Both places are multiples of 16 bytes. `nbytes` is an i32.
         """
@@ -96,7 +96,7 @@ def subgroup_of(b: Builder) -> Value:
     return b.emit(INDEX, f"zext i32 {narrow.text} to i64")
 
 
-def exchanged(b: Builder, value: Value, distance: int) -> Value:
+def shuffled(b: Builder, value: Value, distance: int) -> Value:
     """The value of the thread of the same subgroup whose number differs by this power of two."""
     kind = value.type.scalar
     b.module.declare("nnc.lane", "i32", [])
@@ -116,7 +116,7 @@ def fold_distances(threads: int) -> list[int]:
 def folded_in_step(value: Value, distances: Iterable[int], combine: Callable[[Value, Value], Value]) -> Value:
     """What threads in step have, combined with that of the threads at each distance in turn: the same for all."""
     for distance in distances:
-        value = combine(value, exchanged(value.builder, value, distance))
+        value = combine(value, shuffled(value.builder, value, distance))
     return value
 
 
@@ -168,43 +168,43 @@ def store_words(b: Builder, words: Sequence[Value], place: Value) -> None:
     b.line(f"call void @nnc.store.aligned(ptr {place.text}, {', '.join(f'i32 {word.text}' for word in words)})")
 
 
-def seal_copies(b: Builder) -> None:
-    """What this thread fetches up to here belongs together."""
+def commit_copies(b: Builder) -> None:
+    """Close a group of asynchronous copies: those of this thread up to here."""
     b.module.declare("nnc.copies.seal", "void", [])
     b.line("call void @nnc.copies.seal()")
 
 
-def copied(b: Builder, open_seals: int) -> None:
-    """Wait for what this thread fetched, but for the last so many seals."""
-    b.module.declare(f"nnc.copies.wait.{open_seals}", "void", [])
-    b.line(f"call void @nnc.copies.wait.{open_seals}()")
+def wait_for_copies(b: Builder, pending: int) -> None:
+    """Wait for this thread's groups of asynchronous copies, but for the last `pending` ones."""
+    b.module.declare(f"nnc.copies.wait.{pending}", "void", [])
+    b.line(f"call void @nnc.copies.wait.{pending}()")
 
 
 def share_copies(b: Builder) -> None:
-    """What this thread wrote to the memory of the group is seen by products of warpgroups, behind the next `wait`."""
+    """A fence: products of warpgroups see what this thread wrote to shared memory, behind the next `barrier`."""
     b.module.declare("nnc.copies.share", "void", [])
     b.line("call void @nnc.copies.share()")
 
 
-def begin_products(b: Builder) -> None:
-    """Sums that are in registers are seen by products of warpgroups."""
+def fence_products(b: Builder) -> None:
+    """A fence: products of warpgroups see the sums that are in registers."""
     b.module.declare("nnc.products.begin", "void", [])
     b.line("call void @nnc.products.begin()")
 
 
-def seal_products(b: Builder) -> None:
-    """Products of this warpgroup up to here belong together."""
+def commit_products(b: Builder) -> None:
+    """Close a group of asynchronous products: those of this warpgroup up to here."""
     b.module.declare("nnc.products.seal", "void", [])
     b.line("call void @nnc.products.seal()")
 
 
-def multiplied(b: Builder, open_seals: int) -> None:
-    """Wait for products of this warpgroup, but for the last so many seals."""
-    b.module.declare(f"nnc.products.wait.{open_seals}", "void", [])
-    b.line(f"call void @nnc.products.wait.{open_seals}()")
+def wait_for_products(b: Builder, pending: int) -> None:
+    """Wait for this warpgroup's groups of products, but for the last `pending` ones."""
+    b.module.declare(f"nnc.products.wait.{pending}", "void", [])
+    b.line(f"call void @nnc.products.wait.{pending}()")
 
 
-def wait(b: Builder) -> None:
-    """All threads of the group have come here, and see what each has written to the memory that they share."""
+def barrier(b: Builder) -> None:
+    """A barrier of the group: all threads have come here, and see what each has written to shared memory."""
     b.module.declare("nnc.wait", "void", [])
     b.line("call void @nnc.wait()")

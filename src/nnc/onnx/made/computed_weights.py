@@ -12,7 +12,7 @@ from nnc.symbolic.passes import Beforehand, prune
 from nnc.symbolic.sharing.value_names import value_names
 
 
-def made_weights(
+def computed_weights(
     weights: SharedWeights,
     before: Beforehand,
     given: Callable[[Collection[Symbol]], Mapping[Symbol, Tensor]],
