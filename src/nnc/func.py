@@ -80,7 +80,7 @@ def functional_call(
         pairs.append((own[path], as_array(value)))
         if pairs[-1][1].shape != own[path].shape:
             got, need = f"{path} of {pairs[-1][1].spec}", str(own[path].spec)
-            fix = "weights of layers lie [in, out] here: w.T of PyTorch's"
+            fix = "w.T: nn.Linear has weight[out, in] as PyTorch, nn.Dense weight[in, out]"
             raise ShapeError("functional_call", got=got, need=need, fix=fix, origin=caller_origin())
     positional = args if isinstance(args, tuple) else () if args is None else (args,)
     with stand_ins(pairs):

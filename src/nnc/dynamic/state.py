@@ -33,7 +33,7 @@ class HasParameters(Protocol):
 
 
 # What is told of a matrix that lies the other way.
-TURNED = "w.T: weights of layers lie [in, out] here; logits of a tied table are x @ self.embed.weight.T in forward"
+TURNED = "w.T: nn.Linear has weight[out, in] as PyTorch, nn.Dense weight[in, out]"
 # What is read in place of variables, by their identities.
 _STAND_INS: ContextVar[Mapping[int, ArrayOperand] | None] = ContextVar("stand_ins", default=None)
 
@@ -67,6 +67,17 @@ def currents(variables: Mapping[str, Variable]) -> dict[str, ArrayOperand]:
     """What variables hold, by name."""
     trace = active_trace()
     return dict(variables) if trace is None else {name: trace.held(variable) for name, variable in variables.items()}
+
+
+def shared_or_assigned(variable: Variable, new: ArrayOperand) -> Variable:
+    """What stands for a parameter that is set to `new`: another leaf of its spec itself, which both places have then.
+
+    Any other value is what the variable holds from now on.
+    """
+    if isinstance(new, Variable) and new.requires_grad and new.graph.is_leaf(new) and new.spec.fits(variable.spec):
+        return new
+    assign(variable, new)
+    return variable
 
 
 def assign(variable: Variable, new: ArrayOperand) -> None:

@@ -3,8 +3,8 @@
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
 
-Weights of layers lie in our order, [spatial…, in, out], and parameters that users make (`nn.Parameter`) in PyTorch's,
-[out, in, spatial…]: what depends on fans, such as `kaiming_uniform_`, knows which. Values are drawn by `nnc.seed`.
+Weights lie [out, in, spatial…] as PyTorch has them, but [spatial…, in, out] in convolutions and layers that find their
+sizes (`nn.Dense`): what depends on fans, such as `kaiming_uniform_`, knows which. Values are drawn by `nnc.seed`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nnc.dynamic.transforms.randomness import next_counter
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.initializers import orthogonal
-from nnc.nn.modules.module import is_of_users
 from nnc.nn.state.generators import generator_for
+from nnc.nn.state.weight_order import is_in_first
 
 __all__ = [
     "calculate_gain", "constant_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_",
@@ -179,6 +179,6 @@ def _fans(subject: str, tensor: Variable) -> tuple[int, int]:
 def _calculate_fan_in_and_fan_out(tensor: Variable) -> tuple[int, int]:
     """fan_in and fan_out, at least 1: PyTorch's tutorials call it by this name."""
     shape = tensor.shape
-    ours = not is_of_users(tensor)
-    window, inward, outward = (shape[:-2], shape[-2], shape[-1]) if ours else (shape[2:], shape[1], shape[0])
+    last = is_in_first(tensor)
+    window, inward, outward = (shape[:-2], shape[-2], shape[-1]) if last else (shape[2:], shape[1], shape[0])
     return max(math.prod(window) * inward, 1), max(math.prod(window) * outward, 1)

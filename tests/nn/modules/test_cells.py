@@ -55,7 +55,7 @@ def test_a_decoder_of_cells_trains() -> None:
 def test_batch_norm_of_so_many_channels_is_mlx_s() -> None:
     norm, ours = nn.BatchNorm(3), nn.BatchNorm()
     np.testing.assert_allclose(norm(X), ours(X), rtol=1e-6)
-    assert [path for path, _ in norm.named_buffers()] == ["running_mean", "running_variance"]
+    assert [path for path, _ in norm.named_buffers()] == ["running_mean", "running_var"]
     np.testing.assert_allclose(norm.running_mean, ours.running_mean, rtol=1e-6)
     norm.eval()
     assert norm(X).shape == pickle.loads(pickle.dumps(norm))(X).shape == copy.deepcopy(norm)(X).shape
@@ -110,7 +110,7 @@ def test_layers_by_name_are_attributes_and_may_be_lists() -> None:
 
 
 def test_weights_that_lie_the_other_way_are_told_of() -> None:
-    table, head = nn.Embedding(5, 3), nn.Linear(3, 5)
+    table, head = nn.Embedding(5, 3), nn.Linear(5, 3)
     for refused in (
         lambda: setattr(head, "weight", table.weight),
         lambda: setattr(table, "weight", head.weight),

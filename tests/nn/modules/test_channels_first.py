@@ -126,14 +126,14 @@ def test_running_statistics_are_those_of_a_sample() -> None:
     norm(IMAGES)
     np.testing.assert_allclose(norm.running_mean.numpy(), 0.25 * IMAGES.mean((0, 2, 3)), atol=1e-6)
     variance = 0.75 + 0.25 * IMAGES.var((0, 2, 3), ddof=1)
-    np.testing.assert_allclose(norm.running_variance.numpy(), variance, rtol=1e-5)
+    np.testing.assert_allclose(norm.running_var.numpy(), variance, rtol=1e-5)
     model = nn.Model(
         nn.Sequential(norm, nn.AdaptiveAvgPool2d(1), nn.Flatten()), (4, 9, 8), loss=nn.SoftmaxCrossEntropy()
     )
     for rows in (1, 2, 3):
         model.train_on_batch(IMAGES[:rows], LABELS[:rows])
         variance = 0.75 * variance + 0.25 * IMAGES[:rows].var((0, 2, 3), ddof=1)
-        np.testing.assert_allclose(model.state_dict()["0.running_variance"], variance, rtol=1e-5)
+        np.testing.assert_allclose(model.state_dict()["0.running_var"], variance, rtol=1e-5)
 
 
 class Net(nn.Module):

@@ -20,10 +20,10 @@ X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 def test_it_is_a_product_and_a_sum() -> None:
     layer = nn.Linear(3, 4)
     weight, bias = layer.weight.numpy(), layer.bias.numpy()
-    np.testing.assert_allclose(layer(X).numpy(), X @ weight + bias, atol=1e-6)
-    np.testing.assert_allclose(layer(X[0]).numpy(), X[0] @ weight + bias, atol=1e-6)
-    np.testing.assert_allclose(layer(X[None]).numpy(), (X @ weight + bias)[None], atol=1e-6)
-    np.testing.assert_allclose(nnc.vmap(layer)(X).numpy(), X @ weight + bias, atol=1e-6)
+    np.testing.assert_allclose(layer(X).numpy(), X @ weight.T + bias, atol=1e-6)
+    np.testing.assert_allclose(layer(X[0]).numpy(), X[0] @ weight.T + bias, atol=1e-6)
+    np.testing.assert_allclose(layer(X[None]).numpy(), (X @ weight.T + bias)[None], atol=1e-6)
+    np.testing.assert_allclose(nnc.vmap(layer)(X).numpy(), X @ weight.T + bias, atol=1e-6)
 
 
 def test_reading_its_tensors_does_not_look_through_them() -> None:
@@ -38,7 +38,7 @@ def test_reading_its_tensors_does_not_look_through_them() -> None:
 def test_its_tensors_are_there_from_the_start() -> None:
     nnc.seed(3)
     layer, without = nn.Linear(400, 8), nn.Linear(3, 4, bias=False)
-    assert [(path, one.shape) for path, one in layer.named_parameters()] == [("weight", (400, 8)), ("bias", (8,))]
+    assert [(path, one.shape) for path, one in layer.named_parameters()] == [("weight", (8, 400)), ("bias", (8,))]
     assert [path for path, _ in without.named_parameters()] == ["weight"]
     assert without.bias is None
     assert np.abs(layer.weight.numpy()).max() <= 1 / 20 < 1.1 * np.abs(layer.weight.numpy()).max()
@@ -100,5 +100,5 @@ def test_layers_in_a_row_may_be_a_list() -> None:
 def test_sizes_that_nothing_can_hold_are_refused_by_name() -> None:
     with pytest.raises(ArgumentError, match=r"Linear: got in_features=an integer of .* and < 2\^63"):
         nn.Linear(10**400, 1)
-    with pytest.raises(OutOfMemoryError, match=r"Linear: got \d+ bytes for \[4611686018427387904, 1\]"):
+    with pytest.raises(OutOfMemoryError, match=r"Linear: got \d+ bytes for \[1, 4611686018427387904\]"):
         nn.Linear(2**62, 1)

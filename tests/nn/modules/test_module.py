@@ -261,12 +261,12 @@ def test_leaves_are_updated_in_place_where_nothing_is_recorded() -> None:
 
 def test_a_parameter_is_given_numbers_or_nothing() -> None:
     layer = nn.Linear(2, 1)
-    layer.weight = [[1.0], [2.0]]
+    layer.weight = [[1.0, 2.0]]
     assert layer([[3.0, 4.0]]).numpy()[0, 0] == 11.0 + layer.bias.numpy()[0]
     for value in ("abc", object(), {"a": 1}):
         with pytest.raises(UsageError):
             layer.weight = value
-    assert layer.weight.tolist() == [[1.0], [2.0]]
+    assert layer.weight.tolist() == [[1.0, 2.0]]
     assert layer.weight.requires_grad
 
 

@@ -29,9 +29,9 @@ def twin_of(kind: str, sized: Any) -> nn.Layer:
         end = f"l{layer}{reverse}"
         match name:
             case "input_weight":
-                values[path] = state[f"weight_ih_{end}"]
+                values[path] = state[f"weight_ih_{end}"].T
             case "state_weight":
-                values[path] = state[f"weight_hh_{end}"]
+                values[path] = state[f"weight_hh_{end}"].T
             case "bias":
                 both = 0.0 if kind == "GRU" else state[f"bias_hh_{end}"]
                 values[path] = state[f"bias_ih_{end}"] + both

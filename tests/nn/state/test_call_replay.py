@@ -80,7 +80,7 @@ def test_updates_reach_the_next_call() -> None:
 
 
 def assign_weight(net: nn.Sequential) -> None:
-    net[0].weight = nn.Parameter(np.ones((4, 5), np.float32))
+    net[0].weight = nn.Parameter(np.ones((5, 4), np.float32))
 
 
 def set_requires_grad(net: nn.Sequential) -> None:
@@ -286,7 +286,7 @@ def test_copies_and_files_have_no_calls_of_others() -> None:
         assert not other.own.replays
         warm(other, x)
         np.testing.assert_array_equal(other(x).numpy(), net(x).numpy())
-        other[0].weight = nn.Parameter(np.zeros((4, 5), np.float32))
+        other[0].weight = nn.Parameter(np.zeros((5, 4), np.float32))
         assert not np.array_equal(other(x).numpy(), net(x).numpy())
 
 

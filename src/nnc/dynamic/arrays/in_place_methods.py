@@ -123,7 +123,7 @@ class InPlaceMethods:
         if source is None or source.ndim > this.ndim or not fits(source.shape, this.shape):
             got = shown(src) if source is None else str(source.spec)
             turned = source is not None and source.shape == this.shape[::-1]
-            fix = "copy_(w.T): weights of layers lie [in, out] here, and PyTorch's [out, in]" if turned else ""
+            fix = "copy_(w.T): nn.Linear has weight[out, in] as PyTorch, nn.Dense weight[in, out]" if turned else ""
             raise ShapeError("copy_", got=got, need=f"an array that fits {this.spec}", fix=fix, origin=caller_origin())
         return self._filled("copy_", source.astype(this.dtype))
 

@@ -9,8 +9,9 @@
     RNN, GRU, LSTM        0.input_weight, 0.state_weight       weight_ih_l0, weight_hh_l0 (transposed)
                           0.bias, 0.state_bias (GRU)           bias_ih_l0, bias_hh_l0; their sum where there is one
                           0.reverse.bias                       bias_ih_l0_reverse
-    LSTM(in, units) …     weight_ih_l0[in, 4 · units]          weight_ih_l0[4 · units, in]
-    MultiheadAttention    in_proj_weight[in, 3 · in]           in_proj_weight[3 · in, in]
+
+Layers that are told their sizes, as PyTorch's are (`nn.Linear`, `nn.LSTM(8, 16)`), have its names and layouts anyway:
+`net.load_state_dict(theirs)` takes them; of `nn.Conv2d` it takes either layout.
 
 Paths are those of the model (`body.0.weight`); attention has four dense layers, query, key, value and output.
 """
@@ -30,7 +31,8 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model
-from nnc.nn.state.layer_state import LayerState, UnfitKeys, joined
+from nnc.nn.state.layer_state import LayerState, joined
+from nnc.nn.state.loading import EXACT, UnfitKeys
 
 Array = NDArray[np.generic]
 
@@ -39,23 +41,19 @@ RECURRENT_LAYERS = ("RNN", "GRU", "LSTM")
 AXES: Mapping[tuple[str, str], tuple[int, ...]] = MappingProxyType(
     {
         ("Dense", "weight"): (1, 0),
-        ("Linear", "weight"): (1, 0),
-        ("MultiheadAttention", "in_proj_weight"): (1, 0),
         ("Convolution", "weight"): (3, 2, 0, 1),
         ("Conv2d", "weight"): (3, 2, 0, 1),
         ("Convolution1D", "weight"): (2, 1, 0),
         ("Conv1d", "weight"): (2, 1, 0),
         ("Convolution3D", "weight"): (4, 3, 0, 1, 2),
         ("Conv3d", "weight"): (4, 3, 0, 1, 2),
-        ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
         ("ConvTranspose2d", "weight"): (3, 2, 0, 1),
+        ("ConvolutionTranspose", "weight"): (3, 2, 0, 1),
         ("ConvolutionTranspose3D", "weight"): (4, 3, 0, 1, 2),
         **{(kind, name): (1, 0) for kind in RECURRENT_LAYERS for name in ("input_weight", "state_weight")},
     }
 )
-NAMES: Mapping[tuple[str, str], str] = MappingProxyType(
-    {(kind, "running_variance"): "running_var" for kind in ("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")}
-)
+NAMES: Mapping[tuple[str, str], str] = MappingProxyType({("BatchNorm", "running_variance"): "running_var"})
 # What PyTorch counts and nothing here reads.
 COUNTED = "num_batches_tracked"
 RECURRENT = {
@@ -127,7 +125,9 @@ def load_torch_state_dict(
         other = arrays.get(beside) if beside not in paths and "bias_ih_l" in name else None
         whole = array if other is None else np.asarray(array + other, array.dtype)  # type: ignore[operator]  # numbers
         tensors[path] = whole.transpose(np.argsort(axes))
-    return model.load_state_dict(tensors, strict=strict)
+    if isinstance(model, Model):
+        return model.load_state_dict(tensors, strict=strict)
+    return model.take_tensors(tensors, EXACT if strict else ())
 
 
 def _renamed(values: Mapping[str, ArrayLike], rules: Mapping[str, str]) -> dict[str, Array]:
@@ -169,5 +169,5 @@ def _theirs(owners: Mapping[str, str], path: str) -> str:
 def _axes(owners: Mapping[str, str], path: str, rank: int) -> tuple[int, ...]:
     """Our axes in PyTorch's order; as they are where the shape would not fit anyway."""
     owner, name = owners.get(path, ""), path.rpartition(".")[2]
-    axes = (1, 0) if owner in RECURRENT_LAYERS and name.startswith("weight_") else AXES.get((owner, name), ())
+    axes = AXES.get((owner, name), ())
     return axes if len(axes) == rank else tuple(range(rank))

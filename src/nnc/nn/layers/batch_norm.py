@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from nnc.arguments import Positive, Probability, checked
 from nnc.classes import dataclass
@@ -50,6 +50,7 @@ class BatchNorm(Layer):
     ['running_mean', 'running_variance']
     """
 
+    variance_name: ClassVar[str] = "running_variance"
     momentum: Probability = 0.9
     epsilon: Positive = 1e-5
     unbiased: bool = False
@@ -70,7 +71,7 @@ class BatchNorm(Layer):
         shape, dtype = x.shape[-1:], statistics_dtype(x.spec)
         weight, bias = scope.parameter("weight", shape, x, ones), scope.parameter("bias", shape, x, zeros)
         mean = scope.statistic("running_mean", shape, dtype, zeros)
-        variance = scope.statistic("running_variance", shape, dtype, ones)
+        variance = scope.statistic(self.variance_name, shape, dtype, ones)
         if not scope.training:
             return batch_norm_inference(x, weight, bias, mean, variance, epsilon=self.epsilon)
         corrected = self._of_a_sample(scope, x, variance) if self.unbiased else None
@@ -83,7 +84,7 @@ class BatchNorm(Layer):
         if corrected is not None:
             next_variance = corrected(next_variance)
         scope.renew_statistic("running_mean", next_mean)
-        scope.renew_statistic("running_variance", next_variance)
+        scope.renew_statistic(self.variance_name, next_variance)
         return y
 
     def _of_a_sample(self, scope: Scope[T], x: T, old: T) -> Callable[[T], T]:
@@ -108,3 +109,10 @@ class BatchNorm(Layer):
             add(affine(old_mean, kept), affine(mean, fresh)),
             add(affine(old_variance, kept), affine(variance, fresh)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedBatchNorm(BatchNorm):
+    """The same with PyTorch's and MLX's name of the running variance, for their layers."""
+
+    variance_name = "running_var"

@@ -19,7 +19,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.values.dtype import DType
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.state import assign
+from nnc.dynamic.state import shared_or_assigned
 from nnc.errors import ArgumentError, ArityError, ShapeError, UsageError
 from nnc.nn.state.call_replay import replayed_call
 from nnc.nn.state.frames import called_inside, value_of
@@ -107,13 +107,15 @@ class Layer(Answering, LayerState, ABC):
     _origin: str
 
     def takes(self, name: str, value: object) -> bool:
-        """Whether `layer.name = value` gave a tensor of the layer other elements; options stay as they are."""
+        """Whether `layer.name = value` gave a tensor of the layer other elements, or made it one of somebody else's."""
         if not isinstance(value, ArrayOperand):
             return False
         make_sized(self.sized_tensors(), self.own.variables)
         if name not in self.own.variables:
             return False
-        assign(self.own.variables[name], value)
+        variables = self.own.variables
+        variables[name] = shared_or_assigned(variables[name], value)
+        self.own.changes += 1
         return True
 
     @abstractmethod

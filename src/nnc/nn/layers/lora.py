@@ -1,10 +1,13 @@
 """Low-rank adaptation: dense layers of a network learn a product of two narrow matrices beside weights that stay.
 
 y = x · weight + bias + (alpha / rank) · x · lora_a[in, rank] · lora_b[rank, out]     (Hu et al. 2022)
+
+Of `nn.Linear`, whose weight lies [out, in], they are lora_A[rank, in] and lora_B[out, rank], as in files of PyTorch.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,14 +19,16 @@ from nnc.arguments import Count, Positive, checked
 from nnc.classes import dataclass
 from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError, UsageError
-from nnc.nn.layers.initializers import he_uniform, zeros
+from nnc.nn.layers.initializers import Values, he_uniform, uniform, zeros
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T
 from nnc.ops import add, affine, gemm
 
 __all__ = ["LoRA"]
 
 Array = NDArray[np.generic]
-ADDED = ("lora_a", "lora_b")
+# By the name of an adapter's first matrix, that of its second.
+ADDED = {"lora_a": "lora_b", "lora_A": "lora_B"}
+NAMES = frozenset((*ADDED, *ADDED.values()))
 
 
 @checked
@@ -75,28 +80,40 @@ class LoRA(MultiLayer):
 
         They are loaded into a model of the same layer with `strict=False`.
         """
-        return {path: as_array(value) for path, value in state.items() if path.rpartition(".")[2] in ADDED}
+        return {path: as_array(value) for path, value in state.items() if path.rpartition(".")[2] in NAMES}
 
     def merged(self, state: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """A state of `layer` itself, where each adapter is added to its weight."""
         arrays = {path: as_array(value) for path, value in state.items()}
-        merged = {path: array for path, array in arrays.items() if path.rpartition(".")[2] not in ADDED}
+        merged = {path: array for path, array in arrays.items() if path.rpartition(".")[2] not in NAMES}
         for path, a in arrays.items():
             place, _, name = path.rpartition(".")
-            if name == "lora_a":
+            if name in ADDED:
                 prefix = f"{place}." if place else ""
-                if f"{prefix}lora_b" not in arrays or f"{prefix}weight" not in arrays:
-                    raise FormatError(
-                        "merged", got=f"{path} alone", need=f"{prefix}lora_b and {prefix}weight beside it"
-                    )
-                weight, b = arrays[f"{prefix}weight"], arrays[f"{prefix}lora_b"]
-                product = a.astype(np.float64) @ b.astype(np.float64)
+                second = f"{prefix}{ADDED[name]}"
+                if second not in arrays or f"{prefix}weight" not in arrays:
+                    raise FormatError("merged", got=f"{path} alone", need=f"{second} and {prefix}weight beside it")
+                weight, b = arrays[f"{prefix}weight"], arrays[second]
+                pair = (a, b) if name == "lora_a" else (b, a)
+                product = pair[0].astype(np.float64) @ pair[1].astype(np.float64)
                 merged[f"{prefix}weight"] = (weight.astype(np.float64) + self.alpha / self.rank * product).astype(
                     weight.dtype
                 )
         return merged
 
     def _beside(self, place: Scope[T], x: T, y: T) -> T:
-        a = place.parameter("lora_a", (x.shape[-1], self.rank), x, he_uniform)
-        b = place.parameter("lora_b", (self.rank, y.shape[-1]), x, zeros)
-        return add(y, affine(gemm(gemm(x, a), b), self.alpha / self.rank))
+        if place.owner == "Linear":
+            a = place.parameter("lora_A", (self.rank, x.shape[-1]), x, _turned_uniform)
+            b = place.parameter("lora_B", (y.shape[-1], self.rank), x, zeros)
+            added = gemm(gemm(x, a, transpose_b=True), b, transpose_b=True)
+        else:
+            a = place.parameter("lora_a", (x.shape[-1], self.rank), x, he_uniform)
+            b = place.parameter("lora_b", (self.rank, y.shape[-1]), x, zeros)
+            added = gemm(gemm(x, a), b)
+        return add(y, affine(added, self.alpha / self.rank))
+
+
+def _turned_uniform(generator: np.random.Generator, values: Values) -> None:
+    """`he_uniform` of a matrix that lies [out, in]."""
+    bound = math.sqrt(6.0 / values.shape[1])
+    uniform(-bound, bound)(generator, values)

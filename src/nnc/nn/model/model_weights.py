@@ -25,6 +25,7 @@ from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.rank_places import placed
+from nnc.nn.model.tied_weights import with_ties, without_ties
 from nnc.nn.optimization.interruption import UpdateMark
 from nnc.nn.optimization.joint_losses import JointLoss
 from nnc.nn.optimization.loss_scale import Scaling
@@ -99,7 +100,7 @@ class ModelWeights:
     offload_folder = ModelOption[OffloadFolder | None]()
 
     def __init__(self, options: ModelOptions) -> None:
-        self.options = options
+        self.options = replace(options, layer=with_ties(options.layer))
         self.scaling = _first_scaling(options)
         self._own = ModelTensors(options.seed, options.dtype, options.device, options.sharding)
         self.outputs = self._explore()
@@ -346,6 +347,7 @@ class ModelWeights:
         renamed = {_renamed(path, rename or {}): as_array(value) for path, value in values.items()}
         if len(renamed) < len(values):
             raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
+        renamed = without_ties(self.layer, renamed)
         tensors = self.tensors()
         report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, renamed)
         if strict and not report.complete:

@@ -4,8 +4,8 @@
     y, weights = attention(q, k, v, key_padding_mask=padding)
 
 With `batch_first` inputs are [batch, steps, features]. A mask of booleans is True where something is NOT seen; one of
-numbers is added to scores. Tensors have PyTorch's names (`self_attn.in_proj_weight`, `linear1.bias`), and weights lie
-in our order, [in, out]. `nn.MultiHeadAttention` and `nn.TransformerBlock` find their sizes.
+numbers is added to scores. Tensors have PyTorch's names (`self_attn.in_proj_weight`, `linear1.bias`) and lie as there,
+[out, in]. `nn.MultiHeadAttention` and `nn.TransformerBlock` find their sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nnc.dynamic.transforms.randomness import dropout as dropped
 from nnc.dynamic.transforms.randomness import next_counter
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.modules.linear import Linear
-from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.modules.module import Module, Parameter
 from nnc.nn.modules.starting_values import empty_parameter
 from nnc.nn.state.generators import generator_for
 from nnc.ops import gemm, scaled_dot_product_attention, softmax
@@ -34,7 +34,7 @@ __all__ = ["MultiheadAttention"]
 class MultiheadAttention(Module):
     """(y, weights): y = concat_h softmax(q_h · k_hᵀ / √d + mask) · v_h · out_proj, and the mean of all heads' weights.
 
-    q, k and v are parts of what `in_proj_weight`[embed_dim, 3 · embed_dim] makes of the query, the key and the value.
+    q, k and v are parts of what `in_proj_weight`[3 · embed_dim, embed_dim] makes of the query, the key and the value.
 
     >>> attention = nn.MultiheadAttention(16, 4, batch_first=True)
     >>> x = nnc.ones((2, 5, 16))
@@ -59,11 +59,11 @@ class MultiheadAttention(Module):
             raise ArgumentError("MultiheadAttention", got=got, need=need)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.dropout, self.batch_first = dropout, batch_first
-        values = empty_parameter(self, (embed_dim, 3 * embed_dim))
+        values = empty_parameter(self, (3 * embed_dim, embed_dim))
         bound = math.sqrt(6.0 / (4 * embed_dim))
         values[...] = generator_for(int(next_counter()), "in_proj_weight").uniform(-bound, bound, values.shape)
-        self.in_proj_weight = layer_parameter(values)
-        self.in_proj_bias = layer_parameter(np.zeros(3 * embed_dim, np.float32)) if bias else None
+        self.in_proj_weight = Parameter(values)
+        self.in_proj_bias = Parameter(np.zeros(3 * embed_dim, np.float32)) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias)
         if bias:
             self.out_proj.bias = np.zeros(embed_dim, np.float32)
@@ -108,7 +108,8 @@ class MultiheadAttention(Module):
         """The query, key or value of x as [batch, steps, heads, width]."""
         ends = slice(part * self.embed_dim, (part + 1) * self.embed_dim)
         bias = None if self.in_proj_bias is None else self.in_proj_bias[ends]
-        return gemm(x, self.in_proj_weight[:, ends], bias).reshape(*x.shape[:2], self.num_heads, self.head_dim)
+        y = gemm(x, self.in_proj_weight[ends], bias, transpose_b=True)
+        return y.reshape(*x.shape[:2], self.num_heads, self.head_dim)
 
     def _mask(self, mask: Any, padding: Any, q: ArrayOperand) -> ArrayOperand | None:  # noqa: ANN401  # arrays
         """Both masks as one that is added, [batch or 1, heads or 1, rows or 1, columns]."""

@@ -1,7 +1,7 @@
 """One step of a recurrent network, as PyTorch has it: `h, c = nn.LSTMCell(8, 16)(x, (h, c))` of x[batch, features].
 
-Tensors have PyTorch's names (`weight_ih`, `bias_hh`), are uniform in ±1/√units, and weights lie in our order,
-[in, gates · units]. A state that is left out is zeros; without a batch x is [features].
+Tensors have PyTorch's names (`weight_ih`, `bias_hh`), lie as there, [gates · units, in], and are uniform in ±1/√units.
+A state that is left out is zeros; without a batch x is [features].
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Cell(Module):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         wide = self.gates * hidden_size
-        shapes: dict[str, Shape] = {"weight_ih": (input_size, wide), "weight_hh": (hidden_size, wide)}
+        shapes: dict[str, Shape] = {"weight_ih": (wide, input_size), "weight_hh": (wide, hidden_size)}
         start_uniform_tensors(self, shapes | ({"bias_ih": (wide,), "bias_hh": (wide,)} if bias else {}), hidden_size)
 
     def _rows(self, x: ArrayOperand) -> ArrayOperand:
@@ -66,8 +66,8 @@ class _Cell(Module):
 
     def _products(self, rows: ArrayOperand, state: ArrayOperand) -> tuple[list[ArrayOperand], list[ArrayOperand]]:
         """Those of the input and those of the state, gate by gate."""
-        of_input = gemm(rows, self.weight_ih, self.bias_ih if self.bias else None)
-        of_state = gemm(state, self.weight_hh, self.bias_hh if self.bias else None)
+        of_input = gemm(rows, self.weight_ih, self.bias_ih if self.bias else None, transpose_b=True)
+        of_state = gemm(state, self.weight_hh, self.bias_hh if self.bias else None, transpose_b=True)
         return list(of_input.chunk(self.gates, 1)), list(of_state.chunk(self.gates, 1))
 
 

@@ -3,18 +3,20 @@
     nn.Conv2d(3, 8, 3, padding=1)       nn.Convolution(8, 3) of channels last, whose input size is found
     nn.BatchNorm2d(8)                   nn.BatchNorm()
 
-Weights are kept in our order, [spatial…, in / groups, out]: `nn.load_torch_state_dict` knows PyTorch's.
+Tensors have PyTorch's names. Weights of convolutions are kept as kernels read them, [spatial…, in / groups, out]: steps
+that turned them took 1.7 times as long (eight layers of up to 512 channels). `load_state_dict` takes PyTorch's too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 from nnc.arguments import Count, Positive, Probability, checked
 from nnc.core.values.spec import Layout
 from nnc.errors import ArgumentError, ShapeError
-from nnc.nn.layers.batch_norm import BatchNorm
+from nnc.nn.layers.batch_norm import NamedBatchNorm
 from nnc.nn.layers.initializers import zeros
 from nnc.nn.layers.layer import Scope, T
 from nnc.nn.modules.channels_first_windows import (
@@ -26,8 +28,9 @@ from nnc.nn.modules.channels_first_windows import (
     window_over,
     with_channels_last,
 )
-from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.modules.module import Module, Parameter
 from nnc.nn.modules.starting_values import empty_parameter, only_input, start_uniform
+from nnc.nn.state.weight_order import in_first
 from nnc.ops import (
     Window,
     convolution_transpose,
@@ -74,6 +77,11 @@ class _Convolution(Module):
         self._window()
         fan_in = math.prod(self.kernel_size) * (in_channels // groups)
         start_uniform(self, self._weight_shape(), fan_in, out_channels, bias=bias)
+        in_first(self.own.variables["weight"])
+
+    def layouts(self) -> Mapping[str, tuple[int, ...]]:
+        """[out, in, spatial…]"""
+        return {"weight": (self.rank + 1, self.rank, *range(self.rank))}
 
     def _window(self) -> Window:
         return window_over(type(self).__name__, self.kernel_size, self.stride, self.padding, self.dilation)
@@ -186,11 +194,11 @@ class _BatchNorm(Module):
     def __init__(self, num_features: Count, eps: Positive = 1e-5, momentum: Probability = 0.1) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_variance", 1.0)):
+        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
             values = empty_parameter(self, (num_features,))
             values[...] = value
             if name in ("weight", "bias"):
-                setattr(self, name, layer_parameter(values))
+                setattr(self, name, Parameter(values))
             else:
                 self.register_buffer(name, values)
         self.own.called = True
@@ -201,7 +209,7 @@ class _BatchNorm(Module):
         if x.spec.rank not in self.ranks or x.shape[1] != self.num_features:
             need = f"{self.num_features} channels on axis 1 of {' or '.join(map(str, self.ranks))} axes"
             raise ShapeError(kind, got=str(x.spec), need=need, fix=f"nn.{kind}(channels)")
-        norm = BatchNorm(1.0 - self.momentum, self.eps, unbiased=True)
+        norm = NamedBatchNorm(1.0 - self.momentum, self.eps, unbiased=True)
         rank = x.spec.rank
         y = norm.build(scope, transpose(x, layout_permutation(Layout.NHWC, rank)))
         return (transpose(y, layout_permutation(Layout.NCHW, rank)),)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from nnc.arguments import Count, Positive, Probability, checked_as
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArgumentError, ShapeError
-from nnc.nn.layers.batch_norm import BatchNorm
+from nnc.nn.layers.batch_norm import NamedBatchNorm
 from nnc.nn.layers.layer import Scope, T
 from nnc.nn.modules.linear import Linear
-from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.modules.module import Module, Parameter
 from nnc.nn.modules.starting_values import empty_parameter, only_input
 from nnc.ops import scaled_dot_product_attention
 
@@ -39,11 +39,11 @@ class SizedBatchNorm(Module):
     ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_variance", 1.0)):
+        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
             values = empty_parameter(self, (num_features,))
             values[...] = value
             if name in ("weight", "bias"):
-                setattr(self, name, layer_parameter(values))
+                setattr(self, name, Parameter(values))
             else:
                 self.register_buffer(name, values)
         self.own.called = True
@@ -55,7 +55,7 @@ class SizedBatchNorm(Module):
             need = f"{self.num_features} channels on the last axis"
             fix = "nn.BatchNorm(), which finds them; nn.BatchNorm2d(channels) has them on axis 1"
             raise ShapeError("BatchNorm", got=str(x.spec), need=need, fix=fix)
-        return (BatchNorm(1.0 - self.momentum, self.eps).build(scope, x),)
+        return (NamedBatchNorm(1.0 - self.momentum, self.eps).build(scope, x),)
 
     def __repr__(self) -> str:
         return f"BatchNorm({self.num_features}, eps={self.eps}, momentum={self.momentum})"

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any, ClassVar
-from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +24,7 @@ from nnc.arguments import checked
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.state import assign, parameter_over
+from nnc.dynamic.state import assign, parameter_over, shared_or_assigned
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, UsageError
 from nnc.nn.layers.layer import MultiLayer, Scope, T
@@ -39,6 +38,7 @@ from nnc.nn.modules.nested_values import (
 )
 from nnc.nn.state.frames import in_training, path_below, renewed_in_frame, running, value_of
 from nnc.nn.state.layer_state import LayerState
+from nnc.nn.state.weight_order import in_first
 
 # What other libraries call the function of a module.
 FORWARD = ("__call__", "call")
@@ -57,24 +57,14 @@ def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  
     if not isinstance(value, Tensor | ArrayOperand | np.ndarray | np.generic):
         # Python's floats are f32, as everywhere.
         value = eager.tensor(value).tensor
-    made = layer_parameter(value)
-    _OF_USERS[id(made)] = made
-    return made
-
-
-def layer_parameter(value: ArrayLike | Tensor | Variable) -> Variable:
-    """A parameter of a layer of ours, whose weights lie [spatial…, in, out]; users' lie as PyTorch has them."""
     given = value if isinstance(value, Tensor) else Tensor.from_numpy(as_array(value))
     # A tensor of its own: memory of NumPy's is looked through whenever something recorded reads it.
     return parameter_over(given.clone())
 
 
-def is_of_users(parameter: Variable) -> bool:
-    """Whether somebody made it by `nn.Parameter`, and not a layer of ours."""
-    return _OF_USERS.get(id(parameter)) is parameter
-
-
-_OF_USERS: WeakValueDictionary[int, Variable] = WeakValueDictionary()
+def layer_parameter(value: ArrayLike | Tensor | Variable) -> Variable:
+    """A parameter whose weights lie [spatial…, in, out]; those of `Parameter` lie as PyTorch has them."""
+    return in_first(Parameter(value))
 
 
 class Module(MultiLayer):
@@ -197,7 +187,7 @@ class Module(MultiLayer):
             if not renewed_in_frame(self, name, value):
                 assign(own.statistics[name], value)
         elif name in own.variables and isinstance(value, ArrayOperand):
-            assign(own.variables[name], value)
+            own.variables[name] = shared_or_assigned(own.variables[name], value)
         elif isinstance(value, Variable) and value.graph.is_leaf(value):
             vars(self).pop(name, None)
             own.variables[name] = value

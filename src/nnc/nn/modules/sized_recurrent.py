@@ -2,8 +2,8 @@
 
 Inputs are [steps, batch, features], with `batch_first` [batch, steps, features], or [steps, features] of one example;
 states are [layers · directions, batch, units]. What gates compute is in `recurrent_layers`. Tensors have PyTorch's
-names (`weight_ih_l0`, `bias_hh_l1_reverse`) and are there from the start, uniform in ±1/√units; weights lie in our
-order, [in, gates · units], as those of `nn.Linear` do.
+names (`weight_ih_l0`, `bias_hh_l1_reverse`), lie as there, [gates · units, in], and are made with the layer, uniform
+in ±1/√units.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SizedRecurrent(Module):
         for layer in range(num_layers):
             inputs = hidden_size * (1 + bidirectional) if layer else input_size
             for end in self._ends(layer):
-                shapes |= {f"weight_ih_{end}": (inputs, wide), f"weight_hh_{end}": (hidden_size, wide)}
+                shapes |= {f"weight_ih_{end}": (wide, inputs), f"weight_hh_{end}": (wide, hidden_size)}
                 shapes |= {f"bias_ih_{end}": (wide,), f"bias_hh_{end}": (wide,)} if bias else {}
         start_uniform_tensors(self, shapes, hidden_size)
 
@@ -129,7 +129,8 @@ class SizedRecurrent(Module):
 
     def _weights(self, end: str, like: ArrayOperand) -> RecurrentWeights[ArrayOperand]:
         bias, state_bias = self._biases(end, like)
-        return RecurrentWeights(getattr(self, f"weight_ih_{end}"), getattr(self, f"weight_hh_{end}"), bias, state_bias)
+        w, u = (getattr(self, f"weight_{part}_{end}").T for part in ("ih", "hh"))
+        return RecurrentWeights(w, u, bias, state_bias)
 
     def flatten_parameters(self) -> None:
         """Nothing: weights lie as kernels read them."""

@@ -16,7 +16,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, OutOfMemoryError
 from nnc.nn.layers.initializers import Initializer, uniform
 from nnc.nn.layers.layer import T
-from nnc.nn.modules.module import Module, layer_parameter
+from nnc.nn.modules.module import Module, Parameter
 from nnc.nn.state.generators import generator_for
 
 
@@ -42,7 +42,7 @@ def start_uniform_tensors(module: Module, shapes: Mapping[str, Shape], fan_in: i
     for name, shape in shapes.items():
         values = empty_parameter(module, shape)
         draw(generator_for(seed, name), values)
-        setattr(module, name, layer_parameter(values))
+        setattr(module, name, Parameter(values))
     module.own.called = True
 
 

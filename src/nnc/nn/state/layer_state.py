@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,10 +29,11 @@ from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, FormatError
+from nnc.errors import ArgumentError
+from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, in_our_order, unfit_keys
 from nnc.nn.state.scope import Scope
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
-from nnc.nn.state.tensor_files import stored_tensors
+from nnc.nn.state.tensor_files import OF_LAYERS, is_of_layers, stored_tensors
 
 # Hooks get the layer, its inputs, and its outputs, and give other outputs or None.
 Hook = Callable[[Any, Any, Any], Any]
@@ -91,12 +92,13 @@ class OwnTensors(HoldsFunctions):
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state, replays={})
 
-    def mode(self) -> tuple[bool, bool, tuple[tuple[bool, Device], ...]]:
+    def mode(self) -> tuple[bool, bool, tuple[tuple[int, bool, Device], ...]]:
         """What a compiled program depends on beside values."""
         values = self.variables.values()
         if not values:
             return self.training, self.frozen, ()
-        return self.training, self.frozen, tuple([(value.place is None, value.tensor.spec.device) for value in values])
+        held = [(id(value), value.place is None, value.tensor.spec.device) for value in values]
+        return self.training, self.frozen, tuple(held)
 
 
 class HookHandle(Generic[H]):
@@ -109,14 +111,6 @@ class HookHandle(Generic[H]):
         """Call the hook no longer."""
         if self._hook in self._hooks:
             self._hooks.remove(self._hook)
-
-
-class UnfitKeys(NamedTuple):
-    """Paths that arrays lack, that a layer lacks, and whose shapes differ: what `load_state_dict` has not set."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-    other_shapes: list[str]
 
 
 @explained_as("Layer")
@@ -138,6 +132,10 @@ class LayerState(HoldsFunctions):
         except AttributeError:
             object.__setattr__(self, "_own", OwnTensors())
             return self._own
+
+    def layouts(self) -> Mapping[str, tuple[int, ...]]:
+        """Of tensors that PyTorch has in another order: our axes in the order of theirs, by name."""
+        return {}
 
     def sized_tensors(self) -> SizedTensors:
         """The parameters whose sizes the options say, which are there before the first call where somebody asks."""
@@ -171,10 +169,17 @@ class LayerState(HoldsFunctions):
         return [layer for _, layer in self.named_modules()]
 
     def named_parameters(self) -> list[tuple[str, Variable]]:
-        """The variables that may be trained with their paths, frozen ones too."""
+        """The variables that may be trained with their paths, frozen ones too; a shared one by its first path."""
         for layer in self.modules():
             if tensors := layer.sized_tensors():
                 make_sized(tensors, layer.own.variables)
+        named: dict[int, tuple[str, Variable]] = {}
+        for path, variable in self.named_variables():
+            named.setdefault(id(variable), (path, variable))
+        return list(named.values())
+
+    def named_variables(self) -> list[tuple[str, Variable]]:
+        """Those of each layer, one that several share by each of its names."""
         return [
             (joined(path, name), variable)
             for path, layer in self.named_modules()
@@ -188,11 +193,13 @@ class LayerState(HoldsFunctions):
     def trainable_parameters(self) -> dict[str, Variable]:
         """Those that are not frozen, by path."""
         trained: dict[str, Variable] = {}
+        seen: set[int] = set()
         for path, layer in self.named_modules():
             own = layer.own
             if not own.frozen and own.variables:
                 for name, variable in own.variables.items():
-                    if variable.place is not None:
+                    if variable.place is not None and id(variable) not in seen:
+                        seen.add(id(variable))
                         trained[joined(path, name)] = variable
         return trained
 
@@ -209,7 +216,10 @@ class LayerState(HoldsFunctions):
         return [variable for _, variable in self.named_buffers()]
 
     def state_dict(self) -> dict[str, Variable]:
-        """Copies of all parameters and statistics by path, as `Model.state_dict` names them: constants."""
+        """Copies of all parameters and statistics by path, as `Model.state_dict` names them: constants.
+
+        A tensor that layers share stands under each of its names.
+        """
         return {path: eager.tensor(variable.tensor.clone(), share=True) for path, variable in self._tensors().items()}
 
     def update(self, parameters: Tree) -> Self:
@@ -224,7 +234,8 @@ class LayerState(HoldsFunctions):
         leaves, structure = flatten(parameters)
         if structure is LEAF:
             raise ArgumentError("update", got=f"parameters={shown(parameters)}", need="arrays by path")
-        self._take_tensors(dict(zip(structure.paths(), leaves, strict=True)), ("of another shape", "unexpected"))
+        arrays = {path: as_array(leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)}
+        self.take_tensors(arrays, ("of another shape", "unexpected"))
         return self
 
     def _tensors(self) -> dict[str, Variable]:
@@ -236,43 +247,49 @@ class LayerState(HoldsFunctions):
             for name in layer.own.transient
         }
         buffers = [(path, variable) for path, variable in self.named_buffers() if path not in transient]
-        return dict([*self.named_parameters(), *buffers])
+        self.named_parameters()
+        return dict([*self.named_variables(), *buffers])
 
     def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> UnfitKeys:
         """Set parameters and statistics; those that the first call is yet to make begin with these values.
 
+        Weights of convolutions may be in PyTorch's order, in which those of its other layers are anyway.
         FormatError names what is missing or of another shape, and then nothing is set; unless `strict`, it is left out
         and given back.
         """
         if not isinstance(values, Mapping):
             raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
-        return self._take_tensors(values, ("missing", "of another shape", "unexpected") if strict else ())
-
-    def _take_tensors(self, values: Mapping[str, ArrayLike], refused: Collection[str]) -> UnfitKeys:
-        """`load_state_dict`, with the kinds of what does not fit that are errors."""
-        known, arrays = self._tensors(), {path: as_array(value) for path, value in values.items()}
-        unfit = sorted(path for path in known.keys() & arrays.keys() if arrays[path].shape != known[path].shape)
-        named = {
-            "missing": sorted(known.keys() - arrays.keys()),
-            "of another shape": unfit,
-            "unexpected": sorted(arrays.keys() - known.keys()) if self.own.called else [],
+        arrays = {path: as_array(value) for path, value in values.items()}
+        layouts = {
+            joined(path, name): axes for path, layer in self.named_modules() for name, axes in layer.layouts().items()
         }
-        got = "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in named.items() if paths and kind in refused)
-        if got:
-            raise FormatError("state", got=got, need=f"the {len(known)} tensors of this layer")
+        ours = all(isinstance(values[path], Variable) for path in layouts.keys() & values.keys())
+        arrays = arrays if ours else in_our_order(arrays, self._tensors(), layouts)
+        return self.take_tensors(arrays, EXACT if strict else ())
+
+    def take_tensors(self, arrays: Arrays, refused: Collection[str]) -> UnfitKeys:
+        """Arrays in our order, with the kinds of what does not fit that are errors."""
+        known = self._tensors()
+        unfit = unfit_keys(known, arrays)
+        if not self.own.called:
+            unfit = unfit._replace(unexpected_keys=[])
+        check_fits(unfit, refused, len(known))
         self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
-        for path in known.keys() & arrays.keys() - set(unfit):
+        for path in known.keys() & arrays.keys() - set(unfit.other_shapes):
             known[path].become(eager.tensor(arrays[path], known[path].dtype))
-        return UnfitKeys(named["missing"], named["unexpected"], unfit)
+        return unfit
 
     def save(self, path: Path | str) -> None:
         """Write parameters and statistics by path into a safetensors file; the old one stays until this is whole."""
-        save_tensors(path, {name: variable.tensor for name, variable in self._tensors().items()})
+        save_tensors(path, {name: variable.tensor for name, variable in self._tensors().items()}, OF_LAYERS)
 
     def load(self, path: Path | str, *, strict: bool = True) -> Self:
         """Set parameters and statistics to those of a file, as `load_state_dict` does; gives the layer back."""
-        stored = stored_tensors(path)
-        self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
+        given = {name: entry.numpy() for name, entry in stored_tensors(path).items()}
+        if not is_of_layers(path):
+            self.load_state_dict(given, strict=strict)
+        else:
+            self.take_tensors(given, EXACT if strict else ())
         return self
 
     # The words of MLX and Keras for both.

@@ -21,6 +21,7 @@ from nnc.errors import ArgumentError, UsageError
 from nnc.nn.state.generators import generator_for
 from nnc.nn.state.layer_state import LayerState, OwnTensors, joined
 from nnc.nn.state.scope import ParameterSpec, Randomness, Scope
+from nnc.nn.state.weight_order import in_first
 
 
 class LayerPaths:
@@ -127,7 +128,7 @@ class _Call:
         else:
             tensor.copy_from(given)
         tensor = tensor.to(device)
-        return eager.tensor(tensor, share=True) if parameter.statistic else parameter_over(tensor)
+        return eager.tensor(tensor, share=True) if parameter.statistic else in_first(parameter_over(tensor))
 
     def renew(self, path: str, value: ArrayOperand) -> None:
         """A statistic has another value from now on."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from nnc.arguments import checked
 from nnc.core.precautions.reading import read_file
-from nnc.core.values.serialize import FileTensor, file_tensors, load_tensors
+from nnc.core.values.serialize import FileTensor, file_tensors, load_tensors, read_metadata
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 
@@ -19,6 +19,14 @@ V = TypeVar("V", Tensor, FileTensor)
 MOST_INDEX_BYTES = 1 << 25
 # What such files are called in their folders.
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# What a layer writes beside its tensors: PyTorch has some of them in another order.
+OF_LAYERS = {"order": "nnc"}
+
+
+def is_of_layers(path: Path | str) -> bool:
+    """Whether a file was written by `layer.save`, with weights in our order."""
+    place = Path(path)
+    return place.is_file() and place.suffix != ".json" and read_metadata(place) == OF_LAYERS
 
 
 @checked
