@@ -37,7 +37,8 @@ DOORS = {
         "scopes", "sharing.*", "stages", "text.tables",
     },
     "dynamic": {
-        "arrays.*", "eager", "graph", "replay", "state", "traced", "transforms", "transforms.*", "tree", "variable",
+        "arrays.*", "eager", "graph", "hooks.*", "replay", "state", "traced", "transforms", "transforms.*", "tree",
+        "variable",
     },
     "onnx": set[str](),
     "language": {"gguf"},

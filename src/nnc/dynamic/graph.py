@@ -9,7 +9,7 @@ What no variable that is still held depends on is forgotten (`nnc.dynamic.record
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -52,6 +52,7 @@ from nnc.dynamic.record import (
 )  # fmt: skip
 from nnc.dynamic.refusals import check_command, check_variables, foreign_operand, recorded_beside
 from nnc.dynamic.replay import Replay
+from nnc.dynamic.tensor_hooks import accumulate, gradients_through, hooked_places, hooks_of, retain
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.values import tensor_of
 from nnc.dynamic.variable import Reduced, Variable
@@ -438,14 +439,32 @@ class DynamicGraph(Uncopied):
         """Add the gradient of a scalar to `grad` of each leaf variable that led to it."""
         self._place_of(output, "output")
         assert output.place is not None
-        nodes = {place for place in leading_to([output.place]) if isinstance(place, RecordedNode)}
+        leading = leading_to([output.place])
+        nodes = {place for place in leading if isinstance(place, RecordedNode)}
         held = [variable for variable in (reference() for reference in self._held.copy()) if variable is not None]
         leaves = [each for each in held if each.place in nodes and self.is_leaf(each) and each.dtype.is_continuous]
-        if not leaves:
+        hooked = hooked_places(leading)
+        if not leaves and not hooked:
             return
-        for leaf, gradient in zip(leaves, self.backward([output], leaves, constant=True), strict=True):
-            known = leaf.grad
-            leaf.grad = gradient if known is None else known + gradient
+        if hooked:
+            with self.recorded():
+                gradients = gradients_through(self, output, leaves, hooked)
+        else:
+            gradients = self.backward([output], leaves, constant=True)
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            accumulate(leaf, gradient)
+
+    def hooks_of(self, variable: Variable) -> list[Callable[[Variable], Variable | None]]:
+        """What the gradient of a value that was computed goes through."""
+        return hooks_of(variable).hooks
+
+    def retain(self, variable: Variable) -> None:
+        """Let a value that was computed have its gradient."""
+        retain(variable)
+
+    def at_place(self, tensor: Tensor, place: Place, root: Tensor) -> Variable:
+        """A variable over what was recorded there."""
+        return self._recorded(tensor, place, root)
 
     def settle(self, pairs: Iterable[tuple[Variable, Tensor]]) -> None:
         """Let leaves and constants hold other tensors: the same objects, of which what was computed knows nothing."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import fork_safe_rlock
@@ -53,7 +53,7 @@ class RecordedAssembly:
 class RecordedNode:
     """A leaf or a command that ran. `oldest` is the smallest number of a variable's node that leads to it."""
 
-    __slots__ = ("inputs", "number", "oldest", "origin", "outputs", "source")
+    __slots__ = ("hooks", "inputs", "number", "oldest", "origin", "outputs", "source")
 
     def __init__(
         self,
@@ -70,6 +70,8 @@ class RecordedNode:
         self.number = number
         self.oldest = oldest
         self.origin = origin
+        # By output, what is asked of its gradient (`nnc.dynamic.tensor_hooks`).
+        self.hooks: dict[int, Any] | None = None
 
     @property
     def memory(self) -> Tensor | None:
@@ -116,7 +118,7 @@ class RecordedOutput:
 class RecordedView:
     """A part of a root: `offset` and `strides` in elements of its memory."""
 
-    __slots__ = ("number", "offset", "oldest", "origin", "root", "spec", "strides")
+    __slots__ = ("hooks", "number", "offset", "oldest", "origin", "root", "spec", "strides")
 
     def __init__(self, root: Root, spec: TensorSpec, offset: int, strides: Shape, number: int, origin: str) -> None:
         self.root = root
@@ -126,6 +128,7 @@ class RecordedView:
         self.number = number
         self.oldest = root.oldest
         self.origin = origin
+        self.hooks: dict[int, Any] | None = None
 
 
 Root: TypeAlias = RecordedNode | RecordedOutput

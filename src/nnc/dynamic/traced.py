@@ -147,6 +147,9 @@ class FunctionTrace:
             if variable.place is not None
             for leaf in (value, *self._leaves.get(number, ()))
         ]
+        if any(variable.leaf_hooks is not None for variable, _ in self.captured.values()):
+            got, fix = "a parameter with a hook", "nnc.custom_vjp says a gradient in compiled functions"
+            raise UsageError("backward", got=got, need="an eager loop", fix=fix, origin=caller_origin())
         slopes = backward(self.current, [self.symbol(output)], [self.symbol(value) for _, value in leaves])
         for (number, _), symbol in zip(leaves, slopes, strict=True):
             gradient = self.value(symbol)
@@ -281,8 +284,11 @@ class TracedValue(ArrayOperand, Uncopied):
             raise UsageError("x[index] = value", got=got, need="a traced value", fix="x = x.at[index].set(value)")
         self.symbol, self._spec = new.symbol, new.spec
 
-    def backward(self) -> None:
+    def backward(self, gradient: ArrayOperand | None = None, retain_graph: bool | None = None) -> None:
         """Add the gradient of this scalar to `grad` of each parameter that the function uses; see `Variable`."""
+        if gradient is not None:
+            (self * stop_gradient(gradient)).sum().backward()
+            return
         if self.shape:
             self._refuse("backward", "a scalar", "sum() or mean() it")
         self.trace.accumulate(self)

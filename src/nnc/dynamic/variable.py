@@ -18,6 +18,7 @@ from nnc.core.values.storage import WatchedMemory
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import FLOAT_RULES, ArrayOperand
 from nnc.dynamic.arrays.promotion import ORDER
+from nnc.dynamic.hooks.hooked_values import HookedValue, LeafHooks
 from nnc.dynamic.record import NUMBERS, Place
 from nnc.errors import ArgumentError, DTypeError, ShapeError, UsageError
 from nnc.graph.screen import fitted, preformatted
@@ -71,6 +72,12 @@ class Recorder(Protocol):
     def accumulate(self, output: Variable) -> None:
         """Add the gradient of a scalar to those of the leaves that led to it."""
 
+    def hooks_of(self, variable: Variable) -> list[Callable[[Variable], Variable | None]]:
+        """What the gradient of a value that was computed goes through."""
+
+    def retain(self, variable: Variable) -> None:
+        """Let a value that was computed have its gradient."""
+
     def train(self, variable: Variable, wanted: bool) -> None:
         """Let a constant be a leaf, or a leaf a constant."""
 
@@ -82,14 +89,16 @@ class Recorder(Protocol):
 
 
 @explained
-class Variable(ArrayOperand):
+class Variable(HookedValue, ArrayOperand):
     """An eager value that never changes. `place` is where the record has it, None for constants and under `no_grad`.
 
     A leaf or a constant is copied and pickled as one; what is unpickled is of the default graph.
     """
 
-    __slots__ = ("__weakref__", "_grad", "_of", "_same_shapes", "graph", "place", "root", "tensor")
+    __slots__ = ("__weakref__", "_grad", "_heard", "_of", "_same_shapes", "graph", "place", "root", "tensor")
     _grad: ArrayOperand | None
+    # Of a leaf: what its gradient goes through, and what is called when `grad` has it.
+    _heard: LeafHooks
     # The leaf that `detach` and `data` gave this for: it holds what this is given. None for what was computed.
     _of: Variable | None
     # Of what `nnc.equal` gave, which PyTorch's programs take for one truth value: whether shapes were the same.
@@ -205,10 +214,17 @@ class Variable(ArrayOperand):
         else:
             tracing[id(self)] = value
 
-    def backward(self) -> None:
-        """Add the gradient of this scalar to `grad` of each leaf that led to it, as PyTorch does."""
+    def backward(self, gradient: ArrayOperand | None = None, retain_graph: bool | None = None) -> None:
+        """Add the gradient of this scalar to `grad` of each leaf that led to it, as PyTorch does.
+
+        Of an array that of the sum of `gradient` times its elements. Records stay, whatever `retain_graph` says.
+        """
+        if gradient is not None:
+            gradient = self.graph.constant(gradient) if not isinstance(gradient, ArrayOperand) else gradient
+            (self * gradient.detach()).sum().backward()
+            return
         if self.spec.elements != 1:
-            got, fix = str(self.spec), "sum() or mean() it"
+            got, fix = str(self.spec), "sum() or mean() it, or backward(gradient)"
             raise ShapeError("backward", got=got, need="a scalar", fix=fix, origin=caller_origin())
         self.graph.accumulate(self)
 

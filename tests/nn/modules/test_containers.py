@@ -98,7 +98,7 @@ def test_a_single_parameter_is_frozen_everywhere() -> None:
 def test_hooks_before_a_layer_change_its_inputs() -> None:
     net = Net()
     plain = net(X * 0)
-    handle = net.blocks[0].register_forward_pre_hook(lambda layer, x: x * 0)
+    handle = net.blocks[0].register_forward_pre_hook(lambda layer, inputs: inputs[0] * 0)
     np.testing.assert_array_equal(net(X).numpy(), plain.numpy())
     handle.remove()
     assert not np.array_equal(net(X).numpy(), plain.numpy())

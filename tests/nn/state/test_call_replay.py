@@ -94,7 +94,7 @@ CHANGES: dict[str, Callable[[nn.Sequential], object]] = {
     "freeze one": lambda net: net[0].freeze(),
     "no gradient of one": set_requires_grad,
     "a hook": lambda net: net[1].register_forward_hook(lambda layer, x, y: y * 2),
-    "a hook before": lambda net: net.register_forward_pre_hook(lambda layer, x: x + 1),
+    "a hook before": lambda net: net.register_forward_pre_hook(lambda layer, inputs: inputs[0] + 1),
     "other parts": lambda net: setattr(net, "parts", net.parts[:2]),
     "other values": lambda net: net.load_state_dict({name: value + 1 for name, value in net.state_dict().items()}),
 }

@@ -396,7 +396,7 @@ class ArrayOperand(PyTorchMethods, PlaceMethods, InPlaceTwins, Answering):
         """The elements as Python's numbers, in nested lists; UsageError where there are none yet."""
 
     @abstractmethod
-    def backward(self) -> None:
+    def backward(self, gradient: ArrayOperand | None = None, retain_graph: bool | None = None) -> None:
         """Add the gradient of this scalar to `grad` of each leaf that led to it, as PyTorch does."""
 
     @abstractmethod

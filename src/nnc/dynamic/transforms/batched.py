@@ -216,7 +216,7 @@ class BatchedValue(ArrayOperand, Uncopied):
         """SymbolError, as `numpy`."""
         self._refuse("numbers of one value", "compute with nnc.ops, or return it and look at it outside")
 
-    def backward(self) -> NoReturn:
+    def backward(self, gradient: ArrayOperand | None = None, retain_graph: bool | None = None) -> NoReturn:
         """SymbolError: it stands for many values."""
         self._refuse("one scalar", "nnc.grad(f) inside of vmap(), or backward() of a sum outside")
 

@@ -213,9 +213,9 @@ def _in_scope(build: Callable[[Layer, Scope[T], V], V]) -> Callable[[Layer, Scop
                 # A layer of several inputs is built by `build_many`, which `build` calls: hooks are for the inner one.
                 if whole and build.__name__ == "build":
                     return build(self, self.restricted(given), x)
-                x = self.given(x)
+                x, backward = self.given(x)
                 outputs = build(self, self.restricted(given), x)
-            hooked: V = self.hooked(x, outputs)
+            hooked: V = self.hooked(x, outputs, backward)
             return hooked
         except UsageError as error:
             error.place = error.place or place

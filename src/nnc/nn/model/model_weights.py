@@ -347,7 +347,7 @@ class ModelWeights:
         renamed = {_renamed(path, rename or {}): as_array(value) for path, value in values.items()}
         if len(renamed) < len(values):
             raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
-        renamed = without_ties(self.layer, renamed)
+        renamed = dict(without_ties(self.layer, renamed))
         tensors = self.tensors()
         report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, renamed)
         if strict and not report.complete:

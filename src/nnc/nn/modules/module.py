@@ -122,6 +122,11 @@ class Module(MultiLayer):
             operands = [frame.operand(self, value) for value in outputs if not isinstance(value, STATIC)]
             return in_row(outputs, structure, operands)
 
+    def call_arguments(self, values: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """As `forward` gets them."""
+        given_to = _GIVEN.get()
+        return (values, {}) if given_to is None or given_to[0] is not self else given_to[1].with_arrays(values)
+
     def _run(self, values: tuple[Any, ...]) -> Any:  # noqa: ANN401  # what `forward` gives
         """`forward` with the operands in the places of the arrays that it was called with."""
         given_to = _GIVEN.get()

@@ -48,7 +48,7 @@ class CallReplay:
     def fits(self) -> bool:
         """Whether a call would find the same now."""
         for own, training, count, changes in self.layers:
-            if own.frozen or own.hooks or own.pre_hooks or own.training is not training:
+            if own.frozen or own.is_hooked or own.training is not training:
                 return False
             if own.changes != changes or len(own.variables) != count:
                 return False
@@ -101,7 +101,7 @@ def _traced(layer: LayerState, values: tuple[Variable, ...]) -> CallReplay | boo
     layers = layer.modules()
     if not all(each.replays and type(each).__module__.startswith(PACKAGE) for each in layers):
         return False
-    if any(each.own.frozen or each.own.hooks or each.own.pre_hooks for each in layers):
+    if any(each.own.frozen or each.own.is_hooked for each in layers):
         return None
     in_use = [(each.own, each.own.training, len(each.own.variables), each.own.changes) for each in layers]
     slots = [

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,16 +30,12 @@ from nnc.dynamic import eager
 from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError
+from nnc.nn.state.layer_hooks import HookedLayer, LayerHooks
 from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, in_our_order, unfit_keys
 from nnc.nn.state.scope import Scope
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
 from nnc.nn.state.tensor_files import OF_LAYERS, is_of_layers, stored_tensors
 
-# Hooks get the layer, its inputs, and its outputs, and give other outputs or None.
-Hook = Callable[[Any, Any, Any], Any]
-# Those before it get the layer and its inputs, and give other inputs or None.
-InputHook = Callable[[Any, Any], Any]
-H = TypeVar("H")
 _BUILDING: ContextVar[bool] = ContextVar("building", default=False)
 
 
@@ -60,12 +56,13 @@ class Building:
         _BUILDING.reset(self._token)
 
 
-class OwnTensors(HoldsFunctions):
+class OwnTensors(LayerHooks, HoldsFunctions):
     """Variables of a layer by name, which of them are trained, the layers below it, and how it is used."""
 
     pickled_as = "a layer's hooks"
 
     def __init__(self) -> None:
+        super().__init__()
         self.variables: dict[str, Variable] = {}
         self.statistics: dict[str, Variable] = {}
         # Statistics that files do not hold.
@@ -74,8 +71,6 @@ class OwnTensors(HoldsFunctions):
         self.called = False
         self.training = True
         self.frozen = False
-        self.hooks: list[Hook] = []
-        self.pre_hooks: list[InputHook] = []
         # What an optimizer keeps for all parameters of this layer and of those below it (`Optimizer.update`).
         self.optimizer_state: dict[str, Variable] = {}
         self.optimizer_kinds: dict[str, object] = {}
@@ -101,20 +96,8 @@ class OwnTensors(HoldsFunctions):
         return self.training, self.frozen, tuple(held)
 
 
-class HookHandle(Generic[H]):
-    """A hook that can be taken away again."""
-
-    def __init__(self, hooks: list[H], hook: H) -> None:
-        self._hooks, self._hook = hooks, hook
-
-    def remove(self) -> None:
-        """Call the hook no longer."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-
 @explained_as("Layer")
-class LayerState(HoldsFunctions):
+class LayerState(HookedLayer, HoldsFunctions):
     """What every layer and module can be asked for of the tensors it has, beside what it computes."""
 
     __slots__ = ("_own",)
@@ -355,43 +338,11 @@ class LayerState(HoldsFunctions):
         for variable in self.parameters():
             variable.grad = None
 
-    def register_forward_pre_hook(self, hook: InputHook) -> HookHandle[InputHook]:
-        """Call `hook(layer, inputs)` before the layer is applied; what it gives takes the inputs' place."""
-        self.own.pre_hooks.append(hook)
-        return HookHandle(self.own.pre_hooks, hook)
-
-    def register_forward_hook(self, hook: Hook) -> HookHandle[Hook]:
-        """Call `hook(layer, inputs, outputs)` whenever the layer is applied; what it gives takes the outputs' place."""
-        self.own.hooks.append(hook)
-        return HookHandle(self.own.hooks, hook)
-
     # ---- for `Layer`
 
     def replay_options(self) -> tuple[object, ...]:
         """The options of a layer that `replays`, as far as they may be set later."""
         return ()
-
-    def given(self, x: Any) -> Any:  # noqa: ANN401  # of any world
-        """The inputs as hooks leave them, which get one input as it is and several as a tuple."""
-        own: OwnTensors | None = getattr(self, "_own", None)
-        if own is None or not own.pre_hooks:
-            return x
-        single = isinstance(x, tuple) and len(x) == 1
-        for hook in tuple(own.pre_hooks):
-            other = hook(self, x[0] if single else x)
-            if other is not None:
-                x = (other,) if single and not isinstance(other, tuple) else other
-        return x
-
-    def hooked(self, x: Any, outputs: Any) -> Any:  # noqa: ANN401  # of any world
-        """The outputs as hooks leave them, which get one output as it is and several as a tuple."""
-        own: OwnTensors | None = getattr(self, "_own", None)
-        for hook in () if own is None else tuple(own.hooks):
-            single = isinstance(outputs, tuple) and len(outputs) == 1
-            other = hook(self, x, outputs[0] if single else outputs)
-            if other is not None:
-                outputs = (other,) if single else other
-        return outputs
 
     def restricted(self, scope: Scope[Any]) -> Scope[Any]:
         """The scope, whose parameters are not trained where the layer is frozen."""
