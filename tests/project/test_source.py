@@ -23,8 +23,6 @@ LONG_FILES = {
     "arguments.py": "the rules of annotations, one table",
     "codegen/ir/builder.py": "the typed builder: a method per instruction",
     "codegen/kernels/quantization/integer_sums_writer.py": "one writer over its plan",
-    "codegen/kernels/reduction/reduction.py": "reductions by rows and by columns share their parts",
-    "codegen/kernels/sequence/attention.py": "forward and backward share their tiles",
     "dynamic/graph.py": "the class DynamicGraph",
     "onnx/runner.py": "the classes of a loaded file",
     "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",

@@ -17,7 +17,8 @@ from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import Module, Type, Value
 from nnc.codegen.ir.expression import computed, evaluate
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.kernels.reduction.reduction import Reduction, ReductionNest, neutral
+from nnc.codegen.kernels.reduction.reduction import Reduction, nest_of
+from nnc.codegen.kernels.reduction.reduction_nest import ReductionNest, neutral
 from nnc.core.values.derived import known
 
 # Shorter sums, and many that lie in rows, are as well done by threads in step.
@@ -40,7 +41,7 @@ class GroupReduction:
         """The kernel; None where sums are short, or rows are many, and where a size is read."""
         if target.threads < 2 or not all(map(known, reduction.shape)):
             return None
-        nest = ReductionNest.of(reduction, target)
+        nest = nest_of(reduction, target)
         short = nest.count < (LEAST_ACROSS if nest.along_kept else LEAST_ALONG)
         many = not nest.along_kept and nest.outputs > MANY_ROWS
         return None if not nest.outputs or (nest.parts == 1 and (short or many)) else cls(reduction, nest)

@@ -21,7 +21,7 @@ from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.kernels.sequence.attention import sums_of_each
+from nnc.codegen.kernels.sequence.attention_sizes import sums_of_each
 from nnc.core.values import dtype
 from nnc.ops.sequence.cached_attention import CACHED_ATTENTION, PAGE, CachedAttentionAttrs
 
