@@ -28,6 +28,11 @@ from nnc.planning.solvers.skyline import rank, skyline
 # Keys as in `skyline.rank`, and whether W and A count the steps of the problem or the sections that remain of them. Of
 # 46 dense problems each key alone solves 16 to 20 within 2,000 nodes, all of them 28.
 ORDERS = (("TAW", True), ("TWA", True), ("TZ", True), ("WAT", True), ("TAW", False), ("TWA", False), ("WAT", False))
+# And of many blocks: of 28 searches of that of 1,256 (below) the first of these find its bound in 12, the others in 2
+# to 7; the fifth key above in 1.
+ORDERS_OF_MANY = (
+    ("WAT", False), ("TAW", True), ("WAT", True), ("TWA", True), ("WAT", False), ("TZ", True), ("TWA", False),
+)  # fmt: skip
 ROTATIONS = 24
 # Per block, in a search of the first rotation: one that goes right has 1.05 to 1.9 a block. Of many blocks it is half
 # of that: a training step of 1,256 (tests/planning/data) takes 27,000 to 57,000 nodes so, and two of four seeds none of
@@ -40,8 +45,10 @@ NOISE = 30
 # And of many blocks, from the first rotation on: that training step is planned at its bound by 14 of 40 searches with
 # 10, of 12 with 3, of 8 with 1, of 7 with 30, and of none of 7 without.
 NOISE_OF_MANY = 10
-# And blocks that come to lean on others, per node. In searches of Inception-v2's step there are at most 48; in those of
-# ResNet-50's at its smallest limit 1,600 to 30,000, of which 2,000 nodes took 2 to 8 s and bettered nothing.
+# And blocks that come to lean on others, per node. In searches of ResNet-50's step at its smallest limit there are
+# 1,600 to 30,000 a node, of which 2,000 nodes took 2 to 8 s and bettered nothing. Of many blocks one a node, and twice
+# as many with each rotation: searches of Inception-v2's step that find its bound have 160 to 450 in all, those that do
+# not 1,000 soon after they go wrong, and half of their time was spent behind that.
 LEANS = 64
 SMALL = 24  # so few blocks are searched before the loop is compiled
 # Nodes between looks at the clock, times the work of one: a look at each block, and at all pairs of neighbours of one.
@@ -92,12 +99,14 @@ def search(instance: Instance, effort: Effort) -> Solution:
     limit = NODES * instance.count // (2 if is_large else 1)
     for rotation in range(ROTATIONS):
         grow = compiled(branch_and_bound.grow) if rotation or instance.count > SMALL else None
-        for turn, (keys, in_steps) in enumerate(ORDERS):
+        leans = min(1 << rotation, LEANS) if is_large else LEANS
+        for turn, (keys, in_steps) in enumerate(ORDERS_OF_MANY if is_large else ORDERS):
             order = rank(instance, keys, in_steps=in_steps)
             if rotation or is_large:
                 noise = _noise(draw, instance.count, NOISE_OF_MANY if is_large else NOISE)
                 order = _varied(instance, keys, in_steps, noise, tree if next(learns) else None)
             loop = grow or branch_and_bound.grow
+            tree.most_leans = leans * limit
             _try(incumbent, tree, loop, order, limit, incumbent.goal)
             # Each search of many blocks takes its time: a step between follows every second one.
             if not (is_large and turn % 2):
@@ -155,7 +164,6 @@ def _try(
 ) -> None:
     """One search within `capacity`, in strides between looks at the clock."""
     plant(tree, order, capacity)
-    tree.most_leans = LEANS * limit
     blocks = tree.blocks
     most, stride = (
         min(limit, incumbent.left),
