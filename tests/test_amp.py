@@ -7,7 +7,7 @@ import pytest
 
 import nnc
 from nnc import optim
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, DeviceError, UsageError
 
 
 def updated(scaler: nnc.amp.GradScaler, slope: float) -> float:
@@ -60,3 +60,9 @@ def test_autocast_is_a_region_and_a_decorator() -> None:
     assert nnc.amp.autocast("cpu", enabled=False)(lambda x: x + 1)(nnc.ones(1)).item() == 2.0
     with pytest.raises(ArgumentError, match="dtype"):
         nnc.amp.autocast("cpu", dtype=object())  # type: ignore[arg-type]
+
+
+def test_devices_that_nobody_has_are_named() -> None:
+    for made in (nnc.amp.autocast, nnc.amp.GradScaler):
+        with pytest.raises(DeviceError, match="got nowhere:0; need one of cpu"):
+            made("nowhere")

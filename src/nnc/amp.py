@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from nnc.arguments import Count, Positive, checked
-from nnc.core.values.device import AnyDevice
+from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import AnyDType
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, UsageError
@@ -43,6 +43,7 @@ class autocast(ContextDecorator):  # noqa: N801  # PyTorch's name
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
+        device_of(device_type)
         self.device_type, self.dtype, self.enabled = device_type, dtype, enabled
 
     def __enter__(self) -> autocast:
@@ -75,6 +76,7 @@ class GradScaler:
         growth_interval: Count = 2000,
         enabled: bool = True,
     ) -> None:
+        device_of(device)
         self._scale, self._growth, self._backoff = float(init_scale), growth_factor, backoff_factor
         self._interval, self._enabled, self._good = growth_interval, enabled, 0
         self._unscaled: WeakSet[StepOptimizer] = WeakSet()

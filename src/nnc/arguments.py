@@ -186,27 +186,30 @@ def explained(door: D) -> D:
         raise ArgumentError("explained", got=shown(door), need="a function or class that is written in Python")
     if not isinstance(door, type):
         return _wrapped(door, _after)
-    _explain_methods(door, "")
+    _explain_methods(door, f"{door.__qualname__}.")
     made: Any = door
     return door if made.__init__ in _FREQUENT else _wrapped(door, _after)
 
 
 def explained_as(name: str) -> Callable[[D], D]:
-    """The same for the methods of a class that is a part of the public class `name`, which errors then say."""
+    """The same for the methods of a class that is a part of the public class `name`, which errors then say.
+
+    A part of several classes has no name: errors say the method alone.
+    """
 
     def explain(part: D) -> D:
-        _explain_methods(part, name)
+        _explain_methods(part, name and f"{name}.")
         return part
 
     return explain
 
 
-def _explain_methods(kind: Any, name: str) -> None:
-    """Explain each public method that the class defines and that takes arguments, as one of the class `name`."""
+def _explain_methods(kind: Any, prefix: str) -> None:
+    """Explain each public method that the class defines and that takes arguments, as `prefix` and its name."""
     for own, value in tuple(vars(kind).items()):
         if own.startswith("_") or getattr(value, "__func__", value) in _FREQUENT:
             continue
-        subject = f"{name or kind.__qualname__}.{own}"
+        subject = f"{prefix}{own}"
         if isinstance(value, types.FunctionType) and _takes_arguments(value):
             setattr(kind, own, _wrapped(value, _after, subject))
         elif isinstance(value, classmethod):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import EllipsisType
 from typing import Self, SupportsIndex
 
-from nnc.arguments import explained
+from nnc.arguments import explained_as
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import AttributeValueError, IndexRangeError
 from nnc.ops.convolutions.resize import flip
@@ -51,7 +51,7 @@ from nnc.ops.products.products import matmul
 Index = SupportsIndex | slice | EllipsisType | None
 
 
-@explained
+@explained_as("")
 class ArithmeticOperand(Operand):
     """An operand with Python's arithmetic; numbers become attributes, not tensors."""
 

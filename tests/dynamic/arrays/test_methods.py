@@ -10,7 +10,7 @@ import pytest
 
 import nnc
 from nnc.core.values.dtype import F32, F64, I64
-from nnc.errors import ArgumentError, AttributeValueError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, NncError, ShapeError
 
 RANDOM = np.random.default_rng(32)
 CUBE = RANDOM.standard_normal((2, 3, 4))
@@ -169,3 +169,20 @@ def test_methods_in_compiled_and_batched_functions() -> None:
     np.testing.assert_allclose(nnc.compile(function)(CUBE).numpy(), want, rtol=1e-12)
     one = nnc.vmap(lambda x: x.ravel().argsort().sum() + x.swapaxes(0, 1).max())(CUBE)
     np.testing.assert_allclose(one.numpy(), [66 + CUBE[0].max(), 66 + CUBE[1].max()])
+
+
+def test_errors_of_methods_say_the_method_and_none_of_the_classes_that_it_is_of() -> None:
+    x: Any = nnc.ones((2, 3))
+    for name, arguments in (
+        ("sum", ("q",)),
+        ("max", ("a",)),
+        ("clip", ("a",)),
+        ("topk", ("a",)),
+        ("gather", ("a", x)),
+        ("uniform_", ("a",)),
+        ("uniform_", (3, 1)),
+    ):
+        with pytest.raises(NncError, match=f"^{name}: got "):
+            getattr(x, name)(*arguments)
+    with pytest.raises(NncError, match=r"^resize: got size='a'"):
+        nnc.keras.ops.image.resize(np.ones((1, 2, 2, 1)), "a")

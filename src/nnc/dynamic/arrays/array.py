@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.arguments import explained, shown
+from nnc.arguments import explained_as, shown
 from nnc.core.precautions.machine_memory import check_entries
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.namespace import array_namespace
@@ -86,7 +86,7 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
     return ArithmeticOperand.__rtruediv__(continuous(x), number)
 
 
-@explained
+@explained_as("")
 class ArrayOperand(PyTorchMethods, PlaceMethods, InPlaceTwins, Answering):
     """An operand that behaves as an array."""
 

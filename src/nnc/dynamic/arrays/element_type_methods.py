@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Self
 
-from nnc.arguments import explained
+from nnc.arguments import explained_as
 from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, AnyDType
 from nnc.dynamic.arrays.elementwise_methods import ElementwiseMethods
 from nnc.dynamic.arrays.located import located
 
 
-@explained
+@explained_as("")
 class ElementTypeMethods(ElementwiseMethods):
     """The casts; each is another handle of x where it has that type."""
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, Self
 
-from nnc.arguments import explained, shown
+from nnc.arguments import explained_as, shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU, KINDS, AnyDevice, Device
 from nnc.core.values.dtype import AnyDType, dtype_of
@@ -35,7 +35,7 @@ def _asked_of_to(target: object) -> tuple[AnyDevice | None, AnyDType | None]:
     return None, target  # type: ignore[return-value]  # `dtype_of` says what is none
 
 
-@explained
+@explained_as("")
 class ElementwiseMethods(ArrayMethods):
     """The methods; what they are made of are `nnc.ops`."""
 

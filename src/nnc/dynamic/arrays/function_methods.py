@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from nnc.arguments import explained
+from nnc.arguments import explained_as
 from nnc.core.running.namespace import array_functions
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.method_rows import Value, functions
@@ -19,7 +19,7 @@ from nnc.dynamic.arrays.method_rows import Value, functions
 Axes = int | tuple[int, ...] | None
 
 
-@explained
+@explained_as("")
 @functions
 class FunctionMethods:
     """The methods; what is looked at in them is eager alone."""

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from nnc.arguments import explained
+from nnc.arguments import explained_as
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.namespace import array_functions
 from nnc.dynamic.arrays.in_place_methods import InPlaceMethods
 from nnc.dynamic.arrays.method_rows import Value, twins
+from nnc.errors import AttributeValueError
 
 
-@explained
+@explained_as("")
 @twins
 class InPlaceTwins(InPlaceMethods):
     """The methods, and those that draw numbers."""
@@ -58,6 +60,8 @@ class InPlaceTwins(InPlaceMethods):
         [2.0, 2.0, 2.0]
         """
         this: Any = self
+        if not a <= b:
+            raise AttributeValueError("uniform_", got=f"from {a} to {b}", need="a ≤ b", origin=caller_origin())
         drawn = array_functions().random.uniform(shape=this.shape) * (b - a) + a
         return self._settled("uniform_", drawn.astype(this.dtype))
 

@@ -19,7 +19,7 @@ from typing import Self, overload
 
 import numpy as np
 
-from nnc.arguments import explained
+from nnc.arguments import explained_as
 from nnc.core.values.dtype import BOOL, I64, U64, AnyDType, dtype_of
 from nnc.dynamic.arrays.divisors import by_words
 from nnc.dynamic.arrays.lifting import LiftingOperand
@@ -44,7 +44,7 @@ def _is_axis(axis: int | None, rank: int) -> bool:
     return axis is None or not isinstance(axis, int | np.integer) or -rank <= axis < max(rank, 1) or axis < 0
 
 
-@explained
+@explained_as("")
 class ArrayMethods(LiftingOperand):
     """The methods; what they are made of are `nnc.ops`, so gradients flow, and they are recorded and compiled."""
 

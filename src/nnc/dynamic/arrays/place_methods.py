@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
-from nnc.arguments import explained, shown
+from nnc.arguments import explained_as, shown
 from nnc.core.running.namespace import array_functions
 from nnc.core.values.dtype import BOOL
 from nnc.dynamic.arrays.function_methods import FunctionMethods
@@ -23,7 +23,7 @@ Places = int | tuple[int, ...]
 Sizes = int | Iterable[int]
 
 
-@explained
+@explained_as("")
 @functions
 class PlaceMethods(FunctionMethods):
     """The methods; what is looked at in them is eager alone."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from nnc.arguments import explained, shown
+from nnc.arguments import explained_as, shown
 from nnc.core.running.namespace import array_functions
 from nnc.core.values.dtype import BOOL, AnyDType, dtype_of
 from nnc.core.values.spec import contiguous_strides
@@ -46,7 +46,7 @@ def _sizes(given: tuple[Sizes, ...]) -> tuple[int, ...]:
     return given  # type: ignore[return-value]  # integers: operators say so of anything else
 
 
-@explained
+@explained_as("")
 class PyTorchMethods(ElementTypeMethods):
     """The methods; what they are made of are our methods and `nnc.ops`."""
 

@@ -152,43 +152,47 @@ def average_pool(inputs: Any, pool_size: Sizes, strides: Sizes | None = None, pa
     return _pool(averaged, inputs, pool_size, strides, padding)
 
 
+@checked
+def resize(images: Any, size: Sequence[Count], interpolation: Interpolation = "bilinear", **unused: Any) -> Any:
+    """Images of another height and width."""
+    if len(size) != 2:
+        raise ArgumentError("resize", got=f"{len(size)} sizes", need="(height, width)", origin=caller_origin())
+    return batched(as_operand(images), lambda x: resized(x, size, interpolation))
+
+
+@checked
+def extract_patches(images: Any, size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> Any:
+    """Patches of `size` one behind the other: [batch, rows, columns, height · width · channels]."""
+    sides = per_axis("extract_patches", "size", size, 2)
+    steps = sides if strides is None else per_axis("extract_patches", "strides", strides, 2)
+
+    def patches(x: Any) -> Any:
+        window = window_over(x.shape[1:3], sides, steps, padding)
+        x = n.pad(x, ((0, 0), *window.padding, (0, 0)))
+        counts = [(x.shape[1 + axis] - sides[axis]) // steps[axis] + 1 for axis in range(2)]
+        rows, columns = (
+            np.arange(count)[:, None] * step + np.arange(side)
+            for count, step, side in zip(counts, steps, sides, strict=True)
+        )
+        y = n.take(n.take(x, rows, axis=1), columns, axis=3)
+        y = n.transpose(y, (0, 1, 3, 2, 4, 5))
+        return n.reshape(y, (*y.shape[:3], -1))
+
+    return batched(as_operand(images), patches)
+
+
+def rgb_to_grayscale(images: Any, data_format: str | None = None) -> Any:
+    """0.2989 · red + 0.587 · green + 0.114 · blue"""
+    x = as_operand(images)
+    return n.sum(x * np.array([0.2989, 0.587, 0.114], np.float32), axis=-1, keepdims=True)
+
+
 class ImageFunctions:
     """`keras.ops.image`"""
 
-    @staticmethod
-    @checked
-    def resize(images: Any, size: Sequence[Count], interpolation: Interpolation = "bilinear", **unused: Any) -> Any:
-        """Images of another height and width."""
-        if len(size) != 2:
-            raise ArgumentError("resize", got=f"{len(size)} sizes", need="(height, width)", origin=caller_origin())
-        return batched(as_operand(images), lambda x: resized(x, size, interpolation))
-
-    @staticmethod
-    @checked
-    def extract_patches(images: Any, size: Sizes, strides: Sizes | None = None, padding: str = "valid") -> Any:
-        """Patches of `size` one behind the other: [batch, rows, columns, height · width · channels]."""
-        sides = per_axis("extract_patches", "size", size, 2)
-        steps = sides if strides is None else per_axis("extract_patches", "strides", strides, 2)
-
-        def patches(x: Any) -> Any:
-            window = window_over(x.shape[1:3], sides, steps, padding)
-            x = n.pad(x, ((0, 0), *window.padding, (0, 0)))
-            counts = [(x.shape[1 + axis] - sides[axis]) // steps[axis] + 1 for axis in range(2)]
-            rows, columns = (
-                np.arange(count)[:, None] * step + np.arange(side)
-                for count, step, side in zip(counts, steps, sides, strict=True)
-            )
-            y = n.take(n.take(x, rows, axis=1), columns, axis=3)
-            y = n.transpose(y, (0, 1, 3, 2, 4, 5))
-            return n.reshape(y, (*y.shape[:3], -1))
-
-        return batched(as_operand(images), patches)
-
-    @staticmethod
-    def rgb_to_grayscale(images: Any, data_format: str | None = None) -> Any:
-        """0.2989 · red + 0.587 · green + 0.114 · blue"""
-        x = as_operand(images)
-        return n.sum(x * np.array([0.2989, 0.587, 0.114], np.float32), axis=-1, keepdims=True)
+    resize = staticmethod(resize)
+    extract_patches = staticmethod(extract_patches)
+    rgb_to_grayscale = staticmethod(rgb_to_grayscale)
 
 
 OF_ARRAYS: dict[str, Callable[..., Any]] = {

@@ -126,6 +126,10 @@ class _Lookup(_OfWords):
     """The place of each word in a vocabulary, behind the mask's and those of unknown words."""
 
     unknown: Any
+    # Of what kind words are, and what to make a layer of for others.
+    kinds: tuple[type, ...]
+    called: str
+    other: str
 
     def __init__(
         self,
@@ -159,7 +163,7 @@ class _Lookup(_OfWords):
 
     def set_vocabulary(self, vocabulary: Any) -> None:
         """Know these words, with or without what stands before them."""
-        tokens = _vocabulary(type(self).__name__, vocabulary)
+        tokens = self.of_kind(_vocabulary(type(self).__name__, vocabulary))
         head = self.head()
         self.tokens = tokens[len(head) :] if head and tokens[: len(head)] == head else tokens
         if len(set(self.tokens)) != len(self.tokens):
@@ -192,6 +196,13 @@ class _Lookup(_OfWords):
         within = np.clip(places, 0, len(names) - 1)
         return np.where(places == within, names[within], self.oov_token)
 
+    def of_kind(self, words: list[Any]) -> list[Any]:
+        """These words; ArgumentError for others than the layer knows, which would all be unknown ones."""
+        if strange := [word for word in words if isinstance(word, bool) or not isinstance(word, self.kinds)]:
+            kind, fix = type(self).__name__, f"keras.layers.{self.other}"
+            raise ArgumentError(kind, got=shown(strange[0]), need=self.called, fix=fix, origin=caller_origin())
+        return words
+
     def untold(self) -> UsageError:
         """The error where no words are known."""
         kind, fix = type(self).__name__, "layer.adapt(words), or vocabulary=[…]"
@@ -201,12 +212,12 @@ class _Lookup(_OfWords):
         """The place of each word."""
         if not self.tokens:
             raise self.untold()
-        first = len(self.head())
+        first, given = len(self.head()), self.of_kind(words.ravel().tolist())
         known = {word: first + place for place, word in enumerate(self.tokens)}
         if self.mask_token is not None:
             known[self.mask_token] = 0
         other = first - 1 if self.num_oov_indices else -1
-        places = [known.get(word, other) for word in words.ravel().tolist()]
+        places = [known.get(word, other) for word in given]
         if not self.num_oov_indices and -1 in places:
             raise DataError(type(self).__name__, got="a word that is not known", need="one of the vocabulary")
         return np.asarray(places, np.int64).reshape(words.shape)
@@ -230,13 +241,13 @@ class StringLookup(_Lookup):
     [2, 0]
     """
 
-    unknown = "[UNK]"
+    unknown, kinds, called, other = "[UNK]", (str,), "words", "IntegerLookup"
 
 
 class IntegerLookup(_Lookup):
     """The place of each whole number: 0 is one that is not known, others are numbered from 1."""
 
-    unknown = -1
+    unknown, kinds, called, other = -1, (int,), "whole numbers", "StringLookup"
 
 
 PUNCTUATION = re.compile(r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']""")
