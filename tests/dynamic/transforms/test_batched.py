@@ -23,6 +23,7 @@ from nnc.ops.batching import BATCHED
 from nnc.ops.indexing.order import SEARCHSORTED
 from nnc.ops.operators import OPERATORS
 from nnc.ops.products.linear_algebra import CHOLESKY
+from nnc.ops.sequence.cached_attention import CACHED_ATTENTION
 
 EXAMPLES = 3
 # A campaign tries all rows: NNC_EXAMPLES=1000 pytest tests/dynamic/transforms/test_batched.py
@@ -35,6 +36,8 @@ WITHOUT_A_RULE = {
     "fused_reduction", "histogram", "lamb", "muon", "non_maximum_suppression",
     "roi_align", "roi_align_gradient",
 }  # fmt: skip
+
+PAGED = ("k", "v", "k_scale", "v_scale")
 
 
 def dtype_of(case: Case) -> DType:
@@ -49,13 +52,20 @@ def examples_of(case: Case, array: Any) -> Any:
     return np.stack([np.roll(array.reshape(-1), example).reshape(array.shape) for example in range(EXAMPLES)])
 
 
+def is_paged(case: Case) -> bool:
+    """What is kept lies in pages, each of which any examples may have: one pool for all."""
+    return case.op is CACHED_ATTENTION and case.arguments[6] is not None
+
+
 def patterns_of(case: Case) -> list[tuple[bool, ...]]:
-    """Every input alone, and all of them; steering numbers, counters and importance are the same for all."""
+    """Every input alone, and all of them; steering numbers, counters, importance and pages are the same for all."""
     names = case.op.inputs if isinstance(case.op.inputs, tuple) else ()
     free = [
         place
         for place, argument in enumerate(case.arguments)
-        if argument is not None and not (names and names[place] in ("rate", "step", "counter", "importance"))
+        if argument is not None
+        and not (names and names[place] in ("rate", "step", "counter", "importance"))
+        and not (is_paged(case) and names[place] in PAGED)
     ]
     chosen = {(place,) for place in free} | ({tuple(free)} if free else set())
     return sorted(tuple(place in one for place in range(len(case.arguments))) for one in chosen)
@@ -111,6 +121,16 @@ def check_row(case: Case) -> None:
                     assert one.spec.shape == (EXAMPLES, *want.shape)
                     assert one.dtype is want.dtype
                     check(one[example].numpy(), want.numpy(), want.dtype)
+
+
+def test_pages_of_each_example_are_refused_by_name() -> None:
+    case = next(case for case in rows_of(CACHED_ATTENTION) if is_paged(case))
+    graph = DynamicGraph("reference")
+    given = [None if one is None else graph.constant(one) for one in case.arrays(dtype_of(case))]
+    given[1] = graph.constant(np.stack([given[1].numpy()] * EXAMPLES))  # type: ignore[union-attr]
+    axes = tuple(0 if place == 1 else None for place in range(len(given)))
+    with pytest.raises(UsageError, match="got k under vmap.*need one k for all examples"):
+        nnc.vmap(applied(case), axes)(*given)
 
 
 def check(got: Any, want: Any, dtype: DType) -> None:
