@@ -19,10 +19,22 @@ from tests.fuzz.graphs.checks import CHECKS
 from tests.fuzz.interleavings.campaign import run_campaign as run_interleaving_campaign
 from tests.fuzz.interrupts.campaign import run_campaign as run_interrupt_campaign
 from tests.fuzz.loops import run_campaign as run_loop_campaign
+from tests.fuzz.ranks import run_campaign as run_rank_campaign
 from tests.fuzz.threads import run_campaign as run_thread_campaign
 from tests.fuzz.wrong_types import run_campaign as run_wrong_types
 
-OF_ALL = ("calls", "files", "allocations", "interrupts", "interleavings", "loops", "threads", "types", *CAMPAIGNS)
+OF_ALL = (
+    "calls",
+    "files",
+    "allocations",
+    "interrupts",
+    "interleavings",
+    "loops",
+    "ranks",
+    "threads",
+    "types",
+    *CAMPAIGNS,
+)
 
 
 def main() -> int:
@@ -52,6 +64,8 @@ def main() -> int:
         return _interleavings(options)
     if options.campaign == "loops":
         return _loops(options)
+    if options.campaign == "ranks":
+        return _ranks(options)
     if options.campaign == "types":
         return _wrong_types(options)
     if options.campaign == "threads":
@@ -101,6 +115,12 @@ def _interleavings(options: argparse.Namespace) -> int:
 
 def _loops(options: argparse.Namespace) -> int:
     report = run_loop_campaign(options.first, options.count, options.workers)
+    print(report)
+    return 1 if report.failures else 0
+
+
+def _ranks(options: argparse.Namespace) -> int:
+    report = run_rank_campaign(options.first, options.count, partial(print, file=sys.stderr, flush=True))
     print(report)
     return 1 if report.failures else 0
 
