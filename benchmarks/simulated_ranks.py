@@ -1,10 +1,11 @@
 """Steps on ranks of one machine beside what was foretold of them; one JSON line per case.
 
-    python benchmarks/simulated_ranks.py [--ranks 2 3 4] [--rounds N]
+    python benchmarks/simulated_ranks.py [--ranks 2 3 4] [--cases resnet20 shards gpipe 1f1b tensor] [--rounds N]
     python benchmarks/simulated_ranks.py --curve
 
-`measured` is the median time of a step (ResNet-20, and layers of 1,024 × 1,024 with the optimizer's state, gradients
-and weights in shards), `simulated` what `Model.simulate` says with the wire of these ranks, measured in the same
+`measured` is the median time of a step (ResNet-20; layers of 1,024 × 1,024 with the optimizer's state, gradients and
+weights in shards, in as many stages as ranks by either schedule, or, of ranks that divide 1,024, their products
+shared), `simulated` what `Model.simulate` says with the wire of these ranks, measured in the same
 processes, and with `computing`, the time of a process without a mesh while as many others do the same. The goal is a
 `ratio` within 0.15 of 1. `--curve` prints what weak scaling is foretold for up to 1,024 ranks on the wire that is
 measured with two.
@@ -19,6 +20,7 @@ import subprocess
 import sys
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -26,21 +28,37 @@ from nnc import nn, parallel
 from nnc.nn.zoo import resnet20
 from nnc.parallel.launching import command_of
 
-ROWS, STEPS = 16, 12
+STEPS, PARTS = 12, 4
+SCHEDULES = ("gpipe", "1f1b")
+WIRE = ("alpha", "beta", "start")
+CASES = ("resnet20", "shards", *SCHEDULES, "tensor")
 
 
-def model_of(case: str, mesh: parallel.Mesh | None) -> nn.Model:
+def model_of(case: str, ranks: int) -> nn.Model:
+    """A case on so many ranks; of one without a mesh."""
+    data = parallel.Mesh(data=ranks) if ranks > 1 else None
     if case == "resnet20":
-        return nn.Model(resnet20(10), (32, 32, 3), optimizer=nn.SGD(0.1), mesh=mesh)
-    net = nn.Sequential(*[nn.Sequential(nn.Dense(1024), nn.GELU()) for _ in range(8)], nn.Dense(16))
-    return nn.Model(net, (1024,), mesh=mesh, zero_stage=3 if mesh else 0)
+        return nn.Model(resnet20(10), (32, 32, 3), optimizer=nn.SGD(0.1), mesh=data)
+    options: dict[str, Any] = {"mesh": data, "zero_stage": 3 if data else 0} if case == "shards" else {}
+    if ranks > 1 and case == "tensor":
+        options = {"mesh": parallel.Mesh(tensor=ranks)}
+    if ranks > 1 and case in SCHEDULES:
+        pipeline = parallel.Pipeline(PARTS, schedule=case)
+        options = {"mesh": parallel.Mesh(pipe=ranks), "pipeline": pipeline}
+    layers = [nn.Sequential(nn.Dense(1024), nn.GELU()) for _ in range(8)]
+    return nn.Model(nn.Sequential(*layers, nn.Dense(16)), (1024,), **options)
 
 
-def seconds_of_step(model: nn.Model, ranks: parallel.Communicator) -> float:
+def rows_of(case: str) -> int:
+    """Examples of a rank: enough that parts of them cost their part of the time."""
+    return 16 if case == "resnet20" else 128
+
+
+def seconds_of_step(model: nn.Model, rows: int, ranks: parallel.Communicator) -> float:
     """Of the slowest rank."""
     draw = np.random.default_rng(ranks.rank)
-    x = draw.standard_normal((ROWS, *model.input_shape)).astype(np.float32)
-    y, taken = draw.integers(0, 10, ROWS), []
+    x = draw.standard_normal((rows, *model.input_shape)).astype(np.float32)
+    y, taken = draw.integers(0, 10, rows), []
     for _ in range(STEPS):
         ranks.barrier()
         began = perf_counter()
@@ -52,27 +70,26 @@ def seconds_of_step(model: nn.Model, ranks: parallel.Communicator) -> float:
 def measure(case: str, rounds: int) -> None:
     """Run by each rank: alone and together, in turns."""
     ranks = parallel.world()
-    mesh = parallel.Mesh(data=ranks.size)
-    alone, together = model_of(case, None), model_of(case, mesh)
+    alone, together = model_of(case, 1), model_of(case, ranks.size)
     times: tuple[list[float], list[float]] = ([], [])
     wires = []
     for _ in range(rounds):
         for taken, model in zip(times, (alone, together), strict=True):
-            taken.append(seconds_of_step(model, ranks))
+            taken.append(seconds_of_step(model, rows_of(case), ranks))
         wires.append(parallel.measure_wire(rounds=5))
-    wire = parallel.Wire(median(each.alpha for each in wires), median(each.beta for each in wires))
+    rows = [(each.alpha, each.beta, each.start) for each in wires]
+    wire = parallel.Wire(*map(median, zip(*rows, strict=True)))
     computing, measured = map(median, times)
-    simulated = together.simulate(ROWS, wire, computing)
+    simulated = together.simulate(rows_of(case), wire, computing)
     if ranks.rank == 0:
         row = {"case": case, "ranks": ranks.size, "computing": computing, "measured": measured}
         row |= {"simulated": simulated.seconds, "ratio": round(simulated.seconds / measured, 3)}
-        print(json.dumps(row | {"alpha": wire.alpha, "beta": wire.beta, "sent": simulated.sent}))
+        print(json.dumps(row | {name: getattr(wire, name) for name in WIRE} | {"sent": simulated.sent}))
 
 
-def curve(alpha: float, beta: float, computing: float) -> None:
+def curve(wire: parallel.Wire, computing: float) -> None:
     for exponent in range(11):
-        mesh = parallel.Mesh(data=1 << exponent)
-        step = model_of("resnet20", mesh).simulate(ROWS, parallel.Wire(alpha, beta), computing)
+        step = model_of("resnet20", 1 << exponent).simulate(rows_of("resnet20"), wire, computing)
         print(json.dumps({"ranks": step.ranks, "seconds": step.seconds, "efficiency": round(step.efficiency, 3)}))
 
 
@@ -88,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--case", default="")
     parser.add_argument("--curve", action="store_true")
     options = parser.parse_args()
@@ -95,9 +113,11 @@ def main() -> None:
         return measure(options.case, options.rounds)
     if options.curve:
         row = launched(2, "--case", "resnet20", "--rounds", str(options.rounds))
-        return curve(row["alpha"], row["beta"], row["computing"])
+        return curve(parallel.Wire(*(row[name] for name in WIRE)), row["computing"])
     for ranks in options.ranks:
-        for case in ("resnet20", "shards"):
+        for case in options.cases:
+            if case == "tensor" and 1024 % ranks:
+                continue
             launched(ranks, "--case", case, "--rounds", str(options.rounds))
     return None
 

@@ -15,7 +15,7 @@ from nnc.errors import ShapeError, UsageError
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.nn.zoo.language import LLaMA
 from nnc.ops import gemm
-from nnc.parallel import Mesh, Pipeline, Wire
+from nnc.parallel import Mesh, Pipeline
 from nnc.parallel.pipelining import SCHEDULES, spans_of, units_of
 
 X, Y = np.random.default_rng(0).standard_normal((6, 4)), np.array([0, 1, 1, 0, 1, 0])
@@ -185,8 +185,6 @@ def test_what_stages_cannot_do_says_so() -> None:
         made.freeze(1)
     with pytest.raises(UsageError, match="nnc launch -n 2"):
         made.train_on_batch(X, Y)
-    with pytest.raises(UsageError, match=r"stages \(pipe\), which wait for each other"):
-        made.simulate(4, Wire(1e-6, 1e-9), 0.1)
     with pytest.raises(ShapeError):
         made.memory(0)
     language = nn.Model(LLaMA(11, 8, 2, 2, 2, 8), (nn.UpTo(8),), input_dtype=nnc.i32, mesh=mesh)

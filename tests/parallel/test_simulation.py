@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from nnc.core.values.spec import spec
 from nnc.errors import ArgumentError, UsageError
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.operand import apply
-from nnc.parallel import Mesh, RankGroup, Wire, simulate
+from nnc.parallel import Mesh, Pipeline, RankGroup, Wire, simulate
 from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE, RankBlockAttrs
 from nnc.parallel.collectives import GroupAttrs
 from nnc.parallel.communicator import Communicator
@@ -122,6 +123,42 @@ def test_what_cannot_be_foretold_is_refused() -> None:
         simulate(graph, ONE, -1.0)
     with pytest.raises(UsageError, match="nnc launch -n 2"):
         parallel.measure_wire()
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_stages_wait_for_each_other_as_long_as_pipelines_take_to_fill(schedule: Any) -> None:
+    tower, parts = nn.Sequential(*[nn.Dense(32) for _ in range(6)]), 4
+    options: dict[str, Any] = {"loss": nn.MeanSquaredError(), "optimizer": nn.SGD(0.1)}
+    pipeline = Pipeline(parts, starts=("2", "4"), schedule=schedule)
+    model = nn.Model(tower, (32,), mesh=Mesh(pipe=3), pipeline=pipeline, **options)
+    free = model.simulate(1024, Wire(0.0, 0.0), 3.0)
+    # A third of the work each, in parts + stages - 1 turns of which `parts` are its own; loss and updates are the rest.
+    assert free.ranks == 3
+    assert free.seconds == pytest.approx((parts + 2) / parts, rel=0.05)
+    assert free.waiting == pytest.approx(free.seconds - free.computing)
+    slow = model.simulate(1024, Wire(0.0, 0.0, start=0.01), 3.0)
+    assert slow.seconds > free.seconds + 4 * 0.01
+    assert slow.sent == free.sent > 0
+    assert slow.memory == model.memory(1024).total
+
+
+def test_ranks_that_share_products_compute_less_than_one() -> None:
+    tower = nn.Sequential(nn.Dense(256, bias=False), nn.ReLU(), nn.Dense(64, bias=False))
+    options: dict[str, Any] = {"loss": nn.MeanSquaredError(), "optimizer": nn.SGD(0.1)}
+    one, half = (
+        nn.Model(tower, (64,), mesh=mesh, **options).simulate(64, Wire(0.0, 0.0), 1.0)
+        for mesh in (None, Mesh(tensor=2))
+    )
+    assert (one.computing, one.ranks, half.ranks) == (1.0, 1, 2)
+    # Losses and what is behind the sums is computed on both.
+    assert 0.5 < half.computing < 0.55
+
+
+def test_a_stage_alone_is_refused() -> None:
+    tower = nn.Sequential(nn.Dense(4), nn.Tanh(), nn.Dense(2))
+    model = nn.Model(tower, (3,), mesh=Mesh(pipe=2), pipeline=Pipeline(2, schedule="gpipe"))
+    with pytest.raises(UsageError, match="takes in what none hands over"):
+        simulate(model.training_step(4).compiled.planned.graph, ONE)
 
 
 def test_operations_in_loops_are_refused() -> None:

@@ -29,8 +29,9 @@ from nnc.parallel.mesh import count_of_all as count_of_all
 from nnc.parallel.mesh import everyone as everyone
 from nnc.parallel.mesh import joined as joined
 from nnc.parallel.pipelining import Pipeline as Pipeline
-from nnc.parallel.simulation import Simulation as Simulation
-from nnc.parallel.simulation import Wire as Wire
-from nnc.parallel.simulation import measure_wire as measure_wire
-from nnc.parallel.simulation import simulate as simulate
+from nnc.parallel.simulating.simulation import Simulation as Simulation
+from nnc.parallel.simulating.simulation import simulate as simulate
+from nnc.parallel.simulating.simulation import simulate_stages as simulate_stages
+from nnc.parallel.simulating.wire import Wire as Wire
+from nnc.parallel.simulating.wire import measure_wire as measure_wire
 from nnc.parallel.together import all_or_none as all_or_none

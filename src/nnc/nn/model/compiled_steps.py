@@ -15,7 +15,8 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.training_steps import optimizers_of
-from nnc.parallel import Simulation, Wire, simulate
+from nnc.parallel import Simulation, Wire, simulate_stages
+from nnc.parallel.simulating.simulation import operations_of
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -120,15 +121,23 @@ class ModelSteps(ModelWeights):
         """What a training step takes on the ranks of the model's mesh, each with `batch` examples; nothing is run.
 
         `computing` are the seconds that one process without a mesh takes for them: see `nnc.parallel.simulate`.
-        UsageError for a network that is cut into stages, which wait for each other.
         """
-        if self.options.pipe_ranks is not None:
-            got, need = "stages (pipe), which wait for each other", "ranks along data and tensor"
-            raise UsageError("simulate", got=got, need=need, fix="measure it: nnc launch")
-        program = self._programs.plan(StepKey(StepKind.TRAIN, batch, length))
-        simulation = simulate(program.step.compiled.planned.graph, wire, computing)
-        ranks = simulation.ranks if self.options.mesh is None else self.options.mesh.size
-        return replace(simulation, ranks=ranks, memory=self._memory_of(StepKind.TRAIN, program).total)
+        key, mesh = StepKey(StepKind.TRAIN, batch, length), self.options.mesh
+        stages = 1 if mesh is None else mesh.pipe
+        if stages > 1:
+            planned = StepBuilder(self.options, self.specs).stages(key, self.options.precision)
+            plans = [(planned(stage), replace(self.options, stage=stage)) for stage in range(stages)]
+        else:
+            plans = [(self._programs.plan(key), self.options)]
+        graphs = [plan.step.compiled.planned.graph for plan, _ in plans]
+        if mesh is not None and mesh.tensor * stages > 1:
+            # One process has the work of all blocks and stages.
+            rows = {path: replace(row, place=None, stage=0) for path, row in self.specs.items()}
+            alone = StepBuilder(replace(self.options.alone, memory_limit=None), rows)
+            computing *= sum(map(operations_of, graphs)) / operations_of(alone.drafted(key, self.options.precision))
+        simulation = simulate_stages(graphs, wire, computing)
+        memory = max(self._memory_of(StepKind.TRAIN, plan, options).total for plan, options in plans)
+        return replace(simulation, ranks=simulation.ranks if mesh is None else mesh.size, memory=memory)
 
     def _memory_of(self, kind: StepKind, program: PlannedStep, options: ModelOptions | None = None) -> ModelMemory:
         options = self.options if options is None else options

@@ -24,7 +24,7 @@ from nnc.nn.steps.training_steps import SHARE, applied, forward_only, pipelined,
 from nnc.ops import cast, divide, reduce_sum, reshape, slice_axis, sum_of
 from nnc.ops.movement.fill import scalar_like
 from nnc.parallel.pipelining import SCHEDULES, Schedule
-from nnc.symbolic import Symbol
+from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.sharing.openings import Opening, Templates
 
@@ -114,6 +114,10 @@ class StepBuilder:
         results = (*results, *outputs) if key.outputs else results
         ends = ((*inputs, *masks), targets, results)
         return step.traced(ends, carry) if key.kind.differentiates else forward_only(step, ends)
+
+    def drafted(self, key: StepKey, precision: DType | None) -> SymbolicGraph:
+        """The graph of this key behind its passes, which nobody plans."""
+        return self._traced(key, precision).drafted().step.graph
 
     def begin(self, kind: StepKind, precision: DType | None = None) -> StepGraph:
         """The graph of such a step with the model's tensors alone."""

@@ -1,0 +1,1 @@
+"""What ranks will take, foretold without a launch."""
