@@ -16,7 +16,6 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Simulation, Wire, simulate_stages
-from nnc.parallel.simulating.simulation import operations_of
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -130,12 +129,12 @@ class ModelSteps(ModelWeights):
         else:
             plans = [(self._programs.plan(key), self.options)]
         graphs = [plan.step.compiled.planned.graph for plan, _ in plans]
+        alone = None
         if mesh is not None and mesh.tensor * stages > 1:
             # One process has the work of all blocks and stages.
             rows = {path: replace(row, place=None, stage=0) for path, row in self.specs.items()}
-            alone = StepBuilder(replace(self.options.alone, memory_limit=None), rows)
-            computing *= sum(map(operations_of, graphs)) / operations_of(alone.drafted(key, self.options.precision))
-        simulation = simulate_stages(graphs, wire, computing)
+            alone = StepBuilder(self.options.alone, rows).drafted(key, self.options.precision)
+        simulation = simulate_stages(graphs, wire, computing, alone=alone)
         memory = max(self._memory_of(StepKind.TRAIN, plan, options).total for plan, options in plans)
         return replace(simulation, ranks=simulation.ranks if mesh is None else mesh.size, memory=memory)
 

@@ -29,7 +29,7 @@ from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.sharing.openings import Opening, Templates
 
 # Steps that networks cut into stages have.
-STAGED = (StepKind.TRAIN, StepKind.EVALUATE, StepKind.PREDICT)
+STAGED = (StepKind.TRAIN, StepKind.BACKWARD, StepKind.APPLY, StepKind.EVALUATE, StepKind.PREDICT)
 # What the sizes of a step are of.
 EXAMPLES = "examples"
 
@@ -68,7 +68,7 @@ class StepBuilder:
     def stages(self, key: StepKey, precision: DType | None) -> Callable[[int], PlannedStep]:
         """The planned step of each stage.
 
-        All train by one schedule: the one that is asked for, or by which the first stage takes less memory.
+        All differentiate by one schedule: the one that is asked for, or by which the first stage takes less memory.
         """
 
         def planned(stage: int, schedule: Schedule | None) -> PlannedStep:
@@ -81,8 +81,8 @@ class StepBuilder:
             return firsts[schedule].step.program.memory().arena
 
         asked = self.options.pipeline.schedule
-        if key.kind is not StepKind.TRAIN or asked is not None:
-            return partial(planned, schedule=asked if key.kind is StepKind.TRAIN else None)
+        if not key.kind.differentiates or asked is not None:
+            return partial(planned, schedule=asked if key.kind.differentiates else None)
         firsts = {schedule: planned(0, schedule) for schedule in SCHEDULES}
         chosen = min(SCHEDULES, key=arena)
         return lambda stage: planned(stage, chosen) if stage else firsts[chosen]

@@ -16,7 +16,7 @@ from nnc.errors import UsageError
 from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.optimization.guard import gradient_norm, guarded
 from nnc.nn.optimization.optimizer_base import Optimizer
-from nnc.nn.steps.keys import StepKey
+from nnc.nn.steps.keys import StepKey, StepKind
 from nnc.nn.steps.model_step import Ends, PlannedStep
 from nnc.nn.steps.sharding import ERROR, OWN_ERROR
 from nnc.nn.steps.step_graph import StepGraph, TracedStep
@@ -146,17 +146,30 @@ def summed(step: StepGraph, renewed: Mapping[str, Symbol], results: tuple[Symbol
         scaled, count = affine(scaled, batch), 1
     followed = backward(step.graph, [scaled], [step.given[path] for path in paths])
     results = (*sums_over(_of_all(step, results), step.options.ranks),)
-    gradients = step.options.sharding.summands(followed)
-    pairs = zip(gradients, [_sum_of(step, path) for path in paths], strict=True)
+    given = {value: step.given[path] for path, value in renewed.items()}
+    return _added(step, dict(zip(paths, followed, strict=True)), scale, count, results, given)
+
+
+def _added(
+    step: StepGraph,
+    followed: Mapping[str, Symbol],
+    scale: float | Symbol,
+    count: int,
+    results: tuple[Symbol, ...],
+    renewed: Mapping[Symbol, Symbol],
+) -> Renewal:
+    """sum' = sum + count · gradient / scale of these parameters; and what is renewed with them."""
+    gradients = step.options.sharding.summands([*followed.values()])
+    pairs = zip(gradients, [_sum_of(step, path) for path in followed], strict=True)
     carry = {add(total, affine(unscaled(gradient, scale), count)): total for gradient, total in pairs}
-    carry |= {value: step.given[path] for path, value in renewed.items()}
-    if not (step.options.guards_updates and paths):
+    carry |= renewed
+    if not (step.options.guards_updates and followed):
         return carry, results
     norms = [gradient_norm(gradients)]
-    for ranks in (step.options.ranks, step.options.tensor_ranks):
+    for ranks in (step.options.ranks, step.options.tensor_ranks, step.options.pipe_ranks):
         norms = [*sums_over(norms, ranks)]
     (norm,) = norms
-    carry, total = guarded(carry, results[0], norm, renewed.values())
+    carry, total = guarded(carry, results[0], norm, [*renewed])
     return carry, (*results, total)
 
 
@@ -164,7 +177,7 @@ def applied(step: StepGraph) -> PlannedStep:
     """Updates by the mean of gradients that were summed before."""
     steering, options, reduction = Steering.of(step), step.options, Reduction(step)
     share, gradients = step.steering_input(SHARE), list[Symbol]()
-    for path in optimizers_of(options.optimizer, step.specs):
+    for path in optimizers_of(options.optimizer, step.own_specs):
         total = _sum_of(step, path)
         gradients.append(multiply(total, cast(share, total.spec.dtype)))
     minimized = steering.follow(step, gradients if options.sharding.stage >= 2 else reduction(gradients))
@@ -230,32 +243,41 @@ class _Parts:
 
 
 def pipelined(step: StepGraph, key: StepKey, schedule: Schedule) -> TracedStep:
-    """A step of one update by this schedule."""
+    """A step of one update, or of gradients that are added to sums, by this schedule."""
     options = step.options
     pipe = options.pipe_ranks
     assert pipe is not None
     inputs = step.input_symbols(key.batch, key.length)
     spans = spans_of(key.batch, options.pipeline.parts)
-    targets, parts = _parts(step, inputs, spans)
+    targets, parts = _parts(step, inputs, spans, key.kind)
     joined_outputs = [concatenate(list(each), 0) for each in zip(*parts.outputs, strict=True)] if key.outputs else []
     results = shared([*parts.results, *joined_outputs], pipe, pipe.size - 1)
     results, outputs = results[:2], results[2:]
-    steering = Steering.of(step)
-    trained = optimizers_of(options.optimizer, step.own_specs)
+    own = {path: parts.gradients[path] for path in optimizers_of(options.optimizer, step.own_specs)}
     wanted = (*results, *outputs, *parts.gradients.values())
-    minimized = steering.follow(step, options.sharding.reduced([parts.gradients[path] for path in trained]))
-    results = tuple(sums_over(results, options.ranks))
-    carry = _carried(step, minimized, steering)
-    if options.guards_updates:
-        carry, total = guarded(carry, results[0], steering.norm_of(minimized))
-        results = (*results, total)
+    if key.kind is StepKind.BACKWARD:
+        carry, results = _added(step, own, 1.0, key.batch, tuple(sums_over(results, options.ranks)), {})
+    else:
+        carry, results = _followed(step, own, results)
     results = step.of_stage((*results, *outputs), wanted)
     step.order.extend(units_of(schedule, options.pipe_stage, pipe.size, len(spans)))
     return step.traced((inputs, targets, results), carry)
 
 
+def _followed(step: StepGraph, gradients: Mapping[str, Symbol], results: Sequence[Symbol]) -> Renewal:
+    """Updates of our stage by gradients of parts."""
+    steering, options = Steering.of(step), step.options
+    minimized = steering.follow(step, options.sharding.reduced([*gradients.values()]))
+    results = tuple(sums_over(results, options.ranks))
+    carry = _carried(step, minimized, steering)
+    if options.guards_updates:
+        carry, total = guarded(carry, results[0], steering.norm_of(minimized))
+        results = (*results, total)
+    return carry, results
+
+
 def _parts(
-    step: StepGraph, inputs: Sequence[Symbol], spans: Sequence[tuple[int, int]]
+    step: StepGraph, inputs: Sequence[Symbol], spans: Sequence[tuple[int, int]], kind: StepKind
 ) -> tuple[tuple[Symbol, ...], _Parts]:
     """Each part forward and backward; sums of their losses, scores and gradients, by how much of the batch they are."""
     batch, scale = spans[-1][1], step.loss_scale()
@@ -276,11 +298,13 @@ def _parts(
                 whole = tuple(replace(each.spec, shape=(batch, *each.shape[1:])) for each in made)
                 targets = step.targets_of(whole)
             loss, score = step.options.objective.build(made, tuple(slice_axis(t, 0, begin, end) for t in targets))
-            loss = affine(loss, (end - begin) / batch)
+            loss = led = affine(loss, (end - begin) / batch)
             if step.options.ranks is not None:
                 loss = multiply(loss, cast(step.part(), loss.spec.dtype))
+        # Sums count by examples themselves.
+        led = led if kind is StepKind.BACKWARD else loss
         with _unit(step, (number, True)):
-            scaled = multiply(loss, cast(scale, loss.spec.dtype)) if isinstance(scale, Symbol) else affine(loss, scale)
+            scaled = multiply(led, cast(scale, led.spec.dtype)) if isinstance(scale, Symbol) else affine(led, scale)
             gradients = backward(step.graph, [scaled], weights)
             summands = [loss, score, *(unscaled(gradient, scale) for gradient in gradients)]
             totals = [add(*pair) for pair in zip(totals, summands, strict=True)] if totals else summands

@@ -96,11 +96,16 @@ def simulate(graph: SymbolicGraph, wire: Wire, computing: float = 0.0, *, ranks:
 
 
 @checked
-def simulate_stages(graphs: Sequence[SymbolicGraph], wire: Wire, computing: float = 0.0) -> Simulation:
+def simulate_stages(
+    graphs: Sequence[SymbolicGraph], wire: Wire, computing: float = 0.0, *, alone: SymbolicGraph | None = None
+) -> Simulation:
     """Seconds of a run of a pipeline, of which `computing` are what one rank takes alone for the work of all stages.
 
-    `graphs` are those of the stages, in their order. UsageError where one of them takes in what none hands over.
+    `graphs` are those of the stages, in their order; `alone` is the graph that one rank would run, where ranks share
+    its products too. UsageError where a stage takes in what none hands over.
     """
+    if alone is not None:
+        computing *= sum(map(operations_of, graphs)) / (operations_of(alone) or 1)
     return max(_run([[*_steps(graph)] for graph in graphs], wire, computing), key=lambda stage: stage.seconds)
 
 
