@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis.internal.conjecture import providers
+from tests import examined
 from tests.skipped import told
 from tests.turns import waiting
 
@@ -19,6 +21,10 @@ from tests.turns import waiting
 # Before anything of the package is imported, which reads this once.
 if sys.prefix != sys.base_prefix:
     os.environ.setdefault("NNC_CACHE_DIR", str(Path(sys.prefix) / "nnc-cache"))
+
+# Hypothesis reads the constants of all modules there are, 4 s a worker, and draws them too: what a test draws would
+# depend on what was imported before it.
+providers._get_local_constants = lambda: providers._local_constants
 
 # A shell that starts a run in the background has it ignore Ctrl-C, and tests that press it would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -33,6 +39,11 @@ SKIPPED_LINE = os.environ.pop("SKIPPED_LINE", "")
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: some tests wait for a clock, or for a program that waits."""
     return len(os.sched_getaffinity(0)) + 1 if sys.platform == "linux" else (os.cpu_count() or 1) + 1
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Not from here, where it would hold for this folder alone."""
+    config.pluginmanager.register(examined)
 
 
 def pytest_collection(session: pytest.Session) -> None:
