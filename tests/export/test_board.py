@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.export.compiled_c import tool
 
 from nnc import export, nn
@@ -20,6 +21,7 @@ FLAGS = (
 MACHINE = ("-M", "mps2-an500", "-nographic", "-monitor", "none", "-serial", "none")
 
 
+@pytest.mark.nightly("a library for thumb runs in every run")
 def test_digits_are_learned_on_a_board(tmp_path: Path) -> None:
     compiler, emulator = tool("arm-none-eabi-gcc"), tool("qemu-system-arm")
     layers = nn.Sequential(nn.Flatten(), nn.Dense(64), nn.BatchNorm(), nn.ReLU(), nn.Dropout(0.1), nn.Dense(10))

@@ -21,7 +21,7 @@ def layers() -> nn.Layer:
     return nn.Sequential(nn.Convolution(16), nn.ReLU(), nn.Flatten(), nn.Dense(64), nn.ReLU(), nn.Dense(10))
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("quantize", ["weights", "dynamic"])
 @pytest.mark.parametrize("runner", ELSEWHERE, ids=lambda runner: runner.target)
 def test_a_quantized_network_gives_the_recorded_answers(

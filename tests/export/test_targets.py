@@ -64,7 +64,7 @@ def test_a_network_gives_the_recorded_answers(model: nn.Model, runner: Runner, t
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "mixed: the recorded answers\n"
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.target)
 def test_a_network_of_sequences_gives_the_recorded_answers(runner: Runner, tmp_path: Path) -> None:
     made = export.library(nn.Model(SEQUENCE, (12,), input_dtype=I32), "sequence", target=runner.target, batch=2)
@@ -73,7 +73,7 @@ def test_a_network_of_sequences_gives_the_recorded_answers(runner: Runner, tmp_p
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "sequence: the recorded answers\n"
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("runner", RUNNERS, ids=lambda runner: runner.target)
 def test_an_update_gives_the_recorded_answers(model: nn.Model, runner: Runner, tmp_path: Path) -> None:
     made = export.library(model, "update", target=runner.target, function="train", batch=2)
@@ -88,6 +88,7 @@ BARE = (
 )  # fmt: skip
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("function", ["predict", "train"])
 def test_thumb_gives_the_recorded_answers_without_a_c_library(
     model: nn.Model, function: Function, tmp_path: Path

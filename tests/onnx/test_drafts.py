@@ -146,7 +146,7 @@ def assert_same(got: dict[str, object], want: dict[str, object]) -> None:
         np.testing.assert_array_equal(got[name], want[name], err_msg=name)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", FILES)
 def test_results_at_any_size_are_those_of_a_program_for_that_size_alone(name: str, served: list[bool]) -> None:
     file, shape = FILES[name]

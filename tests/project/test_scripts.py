@@ -165,6 +165,7 @@ def test_what_tests_need_is_installed_when_a_script_asks_for_it(checkout: Path) 
         assert (process.returncode, process.stderr) == (0, said)
 
 
+@pytest.mark.nightly("environments are made by the other tests here")
 def test_after_a_lost_interpreter_and_a_kill_two_calls_at_once_make_one_environment(checkout: Path) -> None:
     environment, command = checkout / ".venv", [checkout / "scripts" / "nnc"]
     for name in ("bin/python", "pyvenv.cfg"):

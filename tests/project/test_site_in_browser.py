@@ -15,6 +15,7 @@ from tests.browser import opened_browser
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.nightly("45 s of Sphinx; pages, links and names have tests of their own")
 def test_names_of_errors_and_options_are_found_without_a_network(tmp_path: Path) -> None:
     for package in ("furo", "myst_parser", "sphinx"):
         pytest.importorskip(package, reason=f"{package} is not installed")

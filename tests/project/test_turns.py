@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
-from tests.turns import waiting
+from tests.turns import FOLDERS, turns, waiting
+
+TESTS = Path(__file__).parents[1]
 
 
 class Case(SimpleNamespace):
     """What a collected test says of itself."""
 
-    def __init__(self, nodeid: str, number: int | None) -> None:
-        super().__init__(nodeid=nodeid, name=nodeid.rpartition("::")[2])
-        self.number = number
+    def __init__(self, nodeid: str, **marks: object) -> None:
+        super().__init__(nodeid=nodeid, name=nodeid.rpartition("::")[2], path=TESTS / nodeid.partition("::")[0])
+        self.marks = marks
 
     def __hash__(self) -> int:
         return hash(self.nodeid)
 
     def get_closest_marker(self, name: str) -> SimpleNamespace | None:
-        return SimpleNamespace(args=(self.number,)) if name == "turns" and self.number else None
+        return SimpleNamespace(args=(self.marks[name],)) if name in self.marks else None
 
 
-def test_every_nth_case_runs_and_tests_without_turns_run_whole() -> None:
-    cases = [
-        Case(f"tests/a.py::{test}[{place}]", number) for test, number in (("x", 3), ("y", None)) for place in range(7)
-    ]
-    cases.append(Case("tests/a.py::alone", 2))
-    left = {item.nodeid for item in waiting(cases)}
-    assert {item.nodeid for item in waiting(cases[::-1])} == left
-    assert len(left) == 4
-    assert all("::x[" in name for name in left)
+def test_every_nth_case_runs_and_as_many_where_a_test_does_not_say() -> None:
+    cases = [Case(f"a.py::x[{place}]", turns=3) for place in range(7)]
+    cases += [Case(f"a.py::y[{place}]") for place in range(7)]
+    cases += [Case(f"a.py::few[{place}]") for place in range(3)]
+    cases += [Case("a.py::alone", turns=2), Case("a.py::unsaid")]
+    left = [item.nodeid for item in cases if item in waiting(cases)]
+    assert {item.nodeid for item in waiting(cases[::-1])} == {*left}
+    assert [name[:7] for name in left] == ["a.py::x"] * 4 + ["a.py::y"] * 3
+    assert [turns(count) for count in (1, 3, 4, 15, 16, 63, 64, 1000)] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_pages_and_programs_run_each_time_and_what_is_left_to_the_night_does_not() -> None:
+    assert all((TESTS / folder).is_dir() for folder in FOLDERS)
+    cases = [Case(f"{folder}/a.py::x[{place}]") for folder in FOLDERS for place in range(9)]
+    night = Case("examples/a.py::y", nightly="its reason")
+    assert waiting([*cases, night]) == {night}

@@ -241,6 +241,7 @@ def test_groups_multiply_vectors(a: Shape, b: Shape, transpose_b: bool, dtype: D
     check_agreement(c, whole.astype(NUMPY[dtype]), dtype, "c")
 
 
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("groups", [1, 2])
 def test_groups_sum_weight_gradients_in_parts(groups: int) -> None:
     attrs = ConvolutionGradientAttrs(Window((1, 2), ((1, 1), (1, 1)), (1, 1)), groups, (3, 3))

@@ -92,7 +92,7 @@ def in_blocks(x: Tensor, layout: Blocked, backend: str = "llvm") -> Tensor:
     return Tensor.holding(TensorSpec(layout.shape, x.dtype, layout), content)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(8)
 @pytest.mark.parametrize(("dtype", "threads"), [(F32, 1), (F32, 2), (BF16, 2), (F16, 1), (F64, 2)], ids=str)
 def test_blocks_and_packing_give_the_same_bits(dtype: DType, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SETTINGS, "threads", threads)

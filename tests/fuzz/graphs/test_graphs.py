@@ -21,6 +21,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("campaign", "count"),
     [

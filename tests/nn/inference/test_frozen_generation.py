@@ -33,7 +33,7 @@ def scores(source: Model | FrozenGeneration, batch: int = 2, steps: int = 16) ->
     return step.run((tokens, positions, np.full(batch, steps - 1)))[0]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("name", LAYERS)
 def test_tokens_are_those_of_the_model(name: str, batch: int) -> None:
@@ -97,7 +97,7 @@ def test_no_program_falls_back_for_weights_in_blocks(gpt: Model) -> None:
     assert len(set(counts)) == 1
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("mode", [None, "weights", "dynamic"])
 def test_batches_and_prompts_of_any_size_run_on_the_weights_that_two_programs_wanted(
     mode: QuantizationMode | None,

@@ -376,6 +376,7 @@ def processes(cache: Path, *, kept: bool, count: int = 1, **settings: str) -> li
     return [answer for answer, _ in answers]
 
 
+@pytest.mark.nightly("ONNX files do the same in every run")
 def test_processes_share_programs_whether_they_come_at_once_or_behind_each_other(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first, second = processes(cache, kept=False, count=2)

@@ -88,7 +88,7 @@ def sizes_of(name: str, count: int) -> list[tuple[int, int]]:
     return [(5, 7), (6, 9), *[(numbers.randint(1, 40), numbers.randint(1, 40)) for _ in range(count)]]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", CASES)
 def test_updates_at_any_size_have_the_bits_of_a_model_for_that_size_alone(name: str, served: list[bool]) -> None:
     made, batch = CASES[name]
@@ -100,6 +100,7 @@ def test_updates_at_any_size_have_the_bits_of_a_model_for_that_size_alone(name: 
     assert sum(served) >= 3, "half of the sizes are served by templates"
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize("name", ["images", "rows", "gpt"])
 def test_gradients_that_are_summed_have_them_too(name: str) -> None:
     made, batch = CASES[name]

@@ -154,6 +154,7 @@ def test_a_disk_that_fails_is_an_error_of_the_run(tmp_path: Path, monkeypatch: p
     assert ran(made) == expected
 
 
+@pytest.mark.nightly("copies and pickles of models have tests of their own")
 def test_a_model_is_copied_and_pickled_and_trains_with_the_same_bits(tmp_path: Path) -> None:
     def trained(model: nn.Model) -> list[float]:
         rows, labels = np.ones((16, 8), np.float32), np.arange(16) % 4
