@@ -1,4 +1,4 @@
-"""What takes too long for every change, in turn: all cases of all tests, campaigns of random programs, kills, a server's soak, peers.
+"""What takes too long for every change, in turn: all cases of all tests, campaigns, kills, a soak, peers.
 
     scripts/nightly [--share 1.0] [--only PART …] [--output FOLDER]
         [--model FILE.gguf] [--llama PYTHON] [--runtimes PYTHON]
