@@ -16,7 +16,7 @@ from tests.fuzz.wrong_types import run_targets
 from nnc import ops
 from nnc.errors import ShapeError, VerificationError
 
-CALLED = 8_000
+CALLED = 4_000
 
 
 def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:
@@ -30,9 +30,9 @@ def test_random_calls_raise_nothing_but_our_own_exceptions() -> None:
 
 def test_values_of_wrong_types_are_told_of() -> None:
     with memory_limit(MEMORY):
-        summary = run_targets(range(3, len(targets()), 40))
+        summary = run_targets(range(3, len(targets()), 80))
     assert [str(offence) for offence in summary.offences] == []
-    assert summary.calls > 1_000
+    assert summary.calls > 500
 
 
 def test_the_table_covers_the_public_surface() -> None:

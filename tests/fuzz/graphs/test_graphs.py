@@ -21,13 +21,12 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 
 
-@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("campaign", "count"),
     [
-        (CAMPAIGNS["plans"], 60),
-        (Campaign((), tuple(name for name in CHECKS if name not in ("planned", "llvm"))), 40),
-        (Campaign(("llvm",)), 20),
+        (CAMPAIGNS["plans"], 24),
+        (Campaign((), tuple(name for name in CHECKS if name not in ("planned", "llvm"))), 16),
+        (Campaign(("llvm",)), 10),
     ],
     ids=["plans", "passes", "llvm"],
 )
