@@ -1,9 +1,10 @@
 """Cases that take turns: of a test with many cases the whole suite runs a part.
 
 What they show together, each alone shows nearly: one rule over many sizes, operators or processors, and a case costs
-20 ms to a second of compiling. Of 4 cases every second runs, of 16 every third, of 64 every fourth, and of a test with
-`@pytest.mark.turns(n)` every n-th; one with `@pytest.mark.nightly(reason)` does not. A file that is named runs all of
-its cases (`scripts/test tests/symbolic`), and so do a campaign (NNC_EXAMPLES=1 scripts/test) and scripts/nightly.
+20 ms to a second of compiling. Of 4 cases every second runs, of 8 every third, up to every sixth of 64 and more; of a
+test with `@pytest.mark.turns(n)` every n-th; one with `@pytest.mark.nightly(reason)` does not run. A file that is named
+runs all of its cases (`scripts/test tests/symbolic`), and so do a campaign (NNC_EXAMPLES=1 scripts/test) and the night
+(scripts/nightly --only tests).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EVERY_CASE = [Path(__file__).with_name(name) for name in FOLDERS]
 
 def turns(cases: int) -> int:
     """Of how many cases one runs, where a test does not say."""
-    return sum(cases >= least for least in (0, 4, 16, 64))
+    return sum(cases >= least for least in (0, 4, 8, 16, 32, 64))
 
 
 def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:

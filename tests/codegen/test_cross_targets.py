@@ -187,7 +187,7 @@ def assembled(generator: Generator, target: TargetDescription, machine: llvm.Tar
     return bytes(machine.emit_object(parsed))
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("row", CROSS_TARGETS, ids=lambda row: row.name)
 def test_every_generator_becomes_an_object_that_asks_for_nothing_unexpected(row: CrossTarget) -> None:
     llvm.initialize_all_targets()

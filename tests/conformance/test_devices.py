@@ -26,7 +26,7 @@ def absence(kind: str) -> str:
 ABSENT = absence("vulkan")
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.skipif(bool(ABSENT), reason=f"no Vulkan device: {ABSENT}")
 @pytest.mark.parametrize("case", ROWS[:1] if ABSENT else ROWS, ids=str)
 def test_a_device_agrees_with_the_reference(case: Case) -> None:

@@ -20,7 +20,7 @@ from nnc.symbolic import verify
 EXAMPLES = int(os.environ.get("NNC_EXAMPLES", "12"))
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("seed", range(EXAMPLES))
 def test_random_programs_agree_in_every_way(seed: int) -> None:
     program = random_program(seed, table=FLOATS, dtypes=(F64,), most=10)

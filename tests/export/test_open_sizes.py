@@ -118,7 +118,7 @@ def test_an_update_of_any_batch_goes_on_from_one_state(model: nn.Model, tmp_path
         assert float(loss[0]) == twin.train_on_batch(X[:size], labels[:size])[0]
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("target", ["aarch64", "armv7", "riscv64"])
 def test_other_processors_take_a_size(model: nn.Model, target: str, tmp_path: Path) -> None:
     runner = next(row for row in RUNNERS if row.target == target)

@@ -35,7 +35,7 @@ def test_a_quantized_network_gives_the_recorded_answers(
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "small: the recorded answers\n"
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("function", ["predict", "train"])
 @pytest.mark.parametrize("runner", ELSEWHERE, ids=lambda runner: runner.target)
 def test_products_in_bf16_give_the_recorded_answers(runner: Runner, function: Function, tmp_path: Path) -> None:

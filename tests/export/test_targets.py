@@ -88,7 +88,7 @@ BARE = (
 )  # fmt: skip
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("function", ["predict", "train"])
 def test_thumb_gives_the_recorded_answers_without_a_c_library(
     model: nn.Model, function: Function, tmp_path: Path
@@ -109,7 +109,7 @@ def test_thumb_gives_the_recorded_answers_without_a_c_library(
 RUN = {runner.target for runner in RUNNERS}
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("target", [row.name for row in TARGETS if row.name not in RUN])
 def test_a_library_of_every_other_target_needs_no_other(model: nn.Model, target: str) -> None:
     made = export.library(model, "mixed", target=target)

@@ -43,7 +43,7 @@ LAYERS: dict[str, Layer] = {
 }
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", LAYERS)
 def test_tokens_with_a_cache_are_those_without(name: str) -> None:
     # Natively the other layers are tried where they are frozen.

@@ -92,7 +92,7 @@ SCANS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ["loop", *SCANS])
 @pytest.mark.parametrize("backend", ["llvm", "reference"])
 def test_one_body_gives_what_unrolled_iterations_give(name: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

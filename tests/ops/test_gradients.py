@@ -92,7 +92,7 @@ def check_case(case: Case, *, turned: bool = False) -> set[str]:
     return {record.command.op.name for record in records if record.command is not None}
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", [case for case in CASES if differentiable(case)], ids=str)
 def test_gradients_of_orders_one_and_two(case: Case) -> None:
     emitted = check_case(case)
@@ -103,7 +103,7 @@ def test_gradients_of_orders_one_and_two(case: Case) -> None:
 TURNED = [case for case in CASES if differentiable(case) and ROW[case] % 4 == 0]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", TURNED, ids=str)
 def test_gradients_of_inputs_that_are_transposed_views(case: Case) -> None:
     check_case(case, turned=True)

@@ -32,7 +32,7 @@ def model(layers: int = LAYERS, **options: Any) -> nn.Model:
     return nn.Model(tower, (6,), optimizer=nn.Adam(0.05), mesh=Mesh(data=2), **options)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("options", [{}, {"clip_norm": 0.5, "nan_guard": True}], ids=["plain", "clipped"])
 def test_bits_are_those_of_sums_that_are_waited_for(options: dict[str, Any]) -> None:
     def run(rank: int) -> list[np.ndarray]:

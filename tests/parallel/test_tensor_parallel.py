@@ -175,7 +175,7 @@ def test_pairs_heads_and_adapters_are_split_by_themselves() -> None:
     assert {"widen.weight", "narrow.weight", "widen.lora_b"} <= adapted.keys()
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("rank", [0, 2])
 def test_files_of_others_and_their_adapters_are_split_and_cut_like_layers(rank: int, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)

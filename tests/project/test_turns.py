@@ -32,7 +32,7 @@ def test_every_nth_case_runs_and_as_many_where_a_test_does_not_say() -> None:
     left = [item.nodeid for item in cases if item in waiting(cases)]
     assert {item.nodeid for item in waiting(cases[::-1])} == {*left}
     assert [name[:7] for name in left] == ["a.py::x"] * 4 + ["a.py::y"] * 3
-    assert [turns(count) for count in (1, 3, 4, 15, 16, 63, 64, 1000)] == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert [turns(count) for count in (1, 3, 4, 7, 8, 31, 32, 64, 1000)] == [1, 1, 2, 2, 3, 4, 5, 6, 6]
 
 
 def test_pages_and_programs_run_each_time_and_what_is_left_to_the_night_does_not() -> None:

@@ -69,7 +69,7 @@ def eagerly(function: Callable[..., Eager], arrays: Sequence[Array]) -> list[Arr
     return [part.array for part in (*first, *second)]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(("function", "shapes"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_gradients_of_orders_one_and_two(function: Callable[..., object], shapes: tuple[Shape, ...]) -> None:
     generator = np.random.default_rng(0)

@@ -147,7 +147,7 @@ ELSEWHERE = (CONVERT_LAYOUT, real, FFT, complex_of, conjugate, imaginary, magnit
 DIFFERENTIABLE = [op for op in OPERATORS if not isinstance(GRADIENT[op], NotDifferentiable) and op not in ELSEWHERE]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
 def test_forward_is_the_transpose_of_reverse_at_both_orders(op: Op[Any]) -> None:
     """⟨u, J v⟩ = ⟨Jᵀ u, v⟩ for the operator, and for the gradient of its weighted sum."""

@@ -139,7 +139,7 @@ def weighted(graph: SymbolicGraph, symbols: Sequence[Symbol], values: dict[Symbo
     return ops.sum_of(*terms)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("op", DIFFERENTIABLE, ids=lambda op: op.name)
 def test_m18_the_third_order_is_that_of_differences_of_the_second(op: Op[Any]) -> None:
     case = third_order_row(op)
@@ -269,7 +269,7 @@ def test_m20_a_trace_is_taken_out_and_compiled() -> None:
 GRAPHS = 9
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "passes", [[one] for one in Pass] + [list(Pass) * 2], ids=lambda passes: passes[0].name.lower() + str(len(passes))
 )

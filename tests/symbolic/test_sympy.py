@@ -115,7 +115,7 @@ def values_in_sympy(symbols: list[sympy.Symbol], expressions: list[sympy.Expr], 
         return np.array([[float(value) for value in function(*map(mpmath.mpf, row))] for row in points])
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", SCALAR)
 def test_derivatives_of_scalar_functions(name: str) -> None:
     graph, ours = SymbolicGraph(), SimpleNamespace(**vars(ops))
@@ -132,7 +132,7 @@ def test_derivatives_of_scalar_functions(name: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", VECTOR)
 def test_derivatives_of_functions_of_vectors(name: str) -> None:
     """The gradients of f, of ∇f · v, of ∇(∇f · v) · v and so on, v a fixed direction."""

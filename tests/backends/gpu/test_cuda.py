@@ -49,7 +49,7 @@ def test_bytes_go_there_and_back_in_order(driver: GpuDriver, device: Device) -> 
         np.testing.assert_array_equal(back, np.where(np.arange(nbytes) < nbytes // 2, source, 7))
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", CASES[::83], ids=str)
 def test_kernels_agree_with_the_reference(case, device: Device) -> None:
     _, _, failed = check_row(case, device)

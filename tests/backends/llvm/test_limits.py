@@ -78,7 +78,7 @@ def agree(case: Case, arrays: Sequence[Array | None], smallest: float) -> None:
         np.testing.assert_allclose(one, other, 1e-4, smallest, equal_nan=True)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", LARGEST)
 def test_any_number_of_workers_gives_the_same_bits(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "SERIAL_NANOSECONDS", -1.0)
@@ -99,7 +99,7 @@ def test_denormal_numbers(case: Case) -> None:
     agree(case, arrays, 1e-43)
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("case", LARGEST)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan], ids=str)
 def test_what_is_not_finite(case: Case, value: float) -> None:

@@ -78,7 +78,7 @@ def at(
     return str(module), [result.tobytes() for result in results]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].op.name} {case[1]}")
 def test_another_machine_gives_the_same_bits(
     case: tuple[AnyCommand, tuple[tuple[int, ...], ...]], monkeypatch: pytest.MonkeyPatch

@@ -52,7 +52,7 @@ def written(command: AnyCommand, given: Sequence[TensorSpec], target: TargetDesc
     return str(module)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("case", PRODUCTS, ids=lambda case: f"{case[0].op.name} {case[1]}")
 def test_kernels_multiply_and_add_in_vectors(case: tuple[AnyCommand, tuple[Shape, ...]], processor: str) -> None:

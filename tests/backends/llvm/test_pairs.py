@@ -58,7 +58,7 @@ def needs_pairs(pairs: bool) -> None:
         pytest.skip("this processor does not sum products of bf16 in pairs (AVX-512 BF16)")
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

@@ -41,7 +41,7 @@ def c_function(name: str, operands: int):
     return ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * operands)((name, ctypes.CDLL("libm.so.6")))
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "name", [name for name, each in FUNCTIONS.items() if each.operands == 1 and name + "f" in FUNCTIONS]
 )

@@ -100,7 +100,7 @@ ALL_FORMS = [(processor, row) for processor in ("sm_80", "sm_90a") for row in FO
 
 
 # Some slices of whole chunks, more than are under way at once; and elements that lie anywhere.
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("sizes", [(136, 200, 72), (9, 67, 41)])
 @pytest.mark.parametrize("number", range(len(ALL_FORMS)))
 def test_every_form_of_tiles_multiplies_matrices(
@@ -177,7 +177,7 @@ def check_product(
     check_agreement(c, whole.astype(NUMPY[dtype]), dtype, "c")
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("dtype", [F32, BF16, F64], ids=str)
 @pytest.mark.parametrize("columns", [70, 1025, 2048, 9000, 33000])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "rms_norm"])

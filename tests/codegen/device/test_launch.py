@@ -97,7 +97,7 @@ def cases() -> dict[str, list[tuple[Case, DType]]]:
     return chosen
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("op", sorted(cases()))
 def test_one_thread_computes_what_the_reference_does(op: str) -> None:
     reference = ReferenceBackend()

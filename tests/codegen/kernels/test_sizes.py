@@ -183,7 +183,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("row", TABLE, ids=str)
 def test_one_text_has_the_bits_of_all_sizes(row: Row) -> None:
     hashes = set()

@@ -91,7 +91,7 @@ def rows_of(op: Op[Any]) -> list[Case]:
     return [*{id(case): case for case in (*ranks.values(), *[*attrs.values()][:ROWS], *fitting[:ROWS])}.values()]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("op", [op for op in OPERATORS if op in BATCHED], ids=lambda op: op.name)
 def test_a_batch_of_an_operator_is_what_a_loop_over_the_examples_gives(op: Op[Any]) -> None:
     for case in rows_of(op):

@@ -20,7 +20,7 @@ FEW = 3
 SLOW = ("first run", "workers")
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in SLOW])
 def test_a_program_goes_on_after_an_allocation_failed(name: str) -> None:
     report = run_programs([list(PROGRAMS).index(name)], FEW)

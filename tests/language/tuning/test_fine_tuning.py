@@ -85,7 +85,7 @@ def test_the_process_takes_what_was_said(tmp_path: Path) -> None:
     assert abs(took - said) <= 0.05 * said
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ["lora", "full", "dpo", "targets"])
 def test_what_was_stopped_goes_on_to_the_very_same_result(name: str, tmp_path: Path) -> None:
     straight, stopped = tmp_path / "straight", tmp_path / "stopped"
@@ -137,7 +137,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
         FineTuning(*place, resume=True, rank=4)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("method", ["lora", "qlora", "full"])
 def test_a_gguf_file_is_tuned_adapted_and_merged(method: str, tmp_path: Path) -> None:
     model = write_text_model(tmp_path / "a.gguf", kind="q8_0", context=64)

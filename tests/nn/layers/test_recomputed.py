@@ -22,7 +22,7 @@ def tower(wrap: Callable[[nn.Layer], nn.Layer], width: int = 8, blocks: int = 3)
     return nn.Sequential(*(block() for _ in range(blocks)), head=nn.Dense(3))
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("backend", ["reference", "llvm"])
 def test_updates_statistics_and_random_numbers_are_the_same_bit_by_bit(backend: str) -> None:
     plain, again = (

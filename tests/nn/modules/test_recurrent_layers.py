@@ -88,7 +88,7 @@ def test_a_masked_sequence_gives_what_its_real_steps_give_alone(kind: type[Recur
             np.testing.assert_allclose(found[row], state[0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stands_at_masked_steps_reaches_no_gradient(kind: type[Recurrent]) -> None:
     layer = kind(3, layers=2, bidirectional=True, return_state=True)

@@ -58,7 +58,7 @@ def test_programs_of_400_batch_sizes_and_100_lengths_are_eight_at_most() -> None
     assert len({net._programs.fitting(StepKey(StepKind.TRAIN, 4, length)) for length in [3, 100, *range(1, 101)]}) <= 8
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("backend", ["reference", "llvm"])
 def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     padded, whole = plain(backend=backend, clip_norm=1.0), plain(backend=backend, clip_norm=1.0)
@@ -77,7 +77,7 @@ def test_updates_are_those_of_exact_sizes(backend: str, monkeypatch: pytest.Monk
         np.testing.assert_allclose(padded.parameters[path].numpy(), tensor.numpy(), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("layer", [None, lstm_language_model(11, 8)], ids=["gpt", "lstm"])
 def test_lengths_are_open_where_no_step_sees_a_later_one(
     layer: nn.Layer | None, monkeypatch: pytest.MonkeyPatch

@@ -113,7 +113,7 @@ def test_gradients_that_are_summed_have_them_too(name: str) -> None:
         assert bytes_of(alone) == bytes_of(model), pair
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("name", ["images", "rows", "gpt", "lstm"])
 def test_predictions_and_scores_have_them_too(name: str, served: list[bool]) -> None:
     made, batch = CASES[name]

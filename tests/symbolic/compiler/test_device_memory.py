@@ -112,7 +112,7 @@ def test_values_wait_on_the_host_where_that_is_cheaper(machine: SimulatedMachine
         compile(graph, [slope], memory_limit=most)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 def test_large_products_wait_and_small_ones_are_computed_again(machine: SimulatedMachine) -> None:
     repeated = []
     for size in (32, 4096):

@@ -217,7 +217,7 @@ def test_a_pass_of_the_users_own_goes_into_bodies_and_is_checked() -> None:
         simplify(graph, [y], [silent])
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("seed", [2, 7])
 def test_random_loops_and_their_gradients_under_every_pass(seed: int) -> None:
     graph = SymbolicGraph()

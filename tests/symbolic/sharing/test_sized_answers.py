@@ -87,7 +87,7 @@ def drafted(build: Build) -> tuple[Callable[[int, int], GraphInstance | None], K
     return instance, KnownClaims("")
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("build", [images, tokens, rows])
 def test_kernels_that_follow_from_sizes_are_those_that_are_asked_for(build: Build) -> None:
     instance_at, claims = drafted(build)

@@ -97,7 +97,7 @@ def sums(c: Convolution, x: Array, w: Array, g: Array) -> tuple[Array, Array, Ar
     return y, inside, weights
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", CASES)
 def test_f32(case: str) -> None:
     c = CASES[case]

@@ -62,7 +62,7 @@ def test_the_matrices_are_exact(algorithm: Algorithm) -> None:
     assert found == [sum(d[i + k] * g[k] for k in range(3)) for i in range(algorithm.outputs)]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", ALGORITHMS)
 def test_kernels(case: str, size: int) -> None:

@@ -53,7 +53,7 @@ def test_products_of_all_sizes(size: tuple[int, int, int], transposed: tuple[boo
     product(a, b, random((columns,), seed=2) if rows % 2 else None)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("size", LARGE, ids=str)
 @pytest.mark.parametrize("flip_a", [False, True])
 @pytest.mark.parametrize("flip_b", [False, True])

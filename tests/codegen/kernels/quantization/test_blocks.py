@@ -50,7 +50,7 @@ def run_for(target: TargetDescription, generator: BlockValues, packed: Array, y:
     NativeProgram(pool(), [Launch(kernel, addresses, (extent(packed),), (extent(y),))], 1).run()
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("format", ["q4_1", "q8_0", "q6_k"])
 def test_the_bits_do_not_follow_the_number_of_workers(format: str) -> None:
     for rows, units in ((1, 61), (7, 61), (45, 130)):

@@ -72,7 +72,7 @@ def drawn(kind: type[np.generic], *shape: int) -> Array:
     return np.random.default_rng(sum(shape)).integers(limits.min, limits.max + 1, shape, dtype=kind)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("way", JITS)
 @pytest.mark.parametrize(("left", "right"), list(combinations(BYTES, BYTES)))
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (30, 31, 33), (65, 68, 130)], ids=str)

@@ -48,7 +48,7 @@ def wanted(cell: str, inputs: list[Array | None], sizes: tuple[int, int, int], r
     return results
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("reverse", [False, True], ids=["onwards", "reverse"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_cells(cell: str, reverse: bool) -> None:

@@ -276,7 +276,7 @@ MODELS = {
 }
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", MODELS)
 def test_training_below_a_limit_is_the_same_training(name: str) -> None:
     """Parameters and running statistics are renewed in place: whatever runs again still reads what it read first."""

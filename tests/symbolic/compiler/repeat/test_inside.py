@@ -66,7 +66,7 @@ def within(moved: Moved, limit: int) -> tuple[Compiled, list[np.ndarray]]:
     return compiled, values(compiled, inputs, outputs)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("move", [as_branch, as_iteration])
 def test_what_is_moved_into_a_body_takes_as_little_within_a_limit(move: Callable[[], Moved]) -> None:
     """The smallest limit is the same, and so are the memory and the work at one in between."""

@@ -145,7 +145,7 @@ def test_sequences_of_16_bits_and_of_few_rows_are_not_cut() -> None:
     assert parts_of(64, 2) == [0, 64]
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(4)
 @pytest.mark.parametrize("kind", [LSTMLayer, GRULayer])
 def test_a_model_trains_within_half_of_its_memory(kind: type[LSTMLayer] | type[GRULayer]) -> None:
     """As without a limit, to the last bit; the statement is the plan, and an error names the smallest limit."""
