@@ -46,6 +46,7 @@ ELSEWHERE: Mapping[str, str] = {
     "nnc.flatten_util": "nnc.numerics.flatten_util",
     "nnc.linalg": "nnc.numerics.linalg",
     "nnc.random": "nnc.numerics.random",
+    "nnc.testing": "nnc.numerics.numpy_names.testing",
     "nnc.tree": "nnc.numerics.tree",
     "nnc.tree_util": "nnc.numerics.tree_util",
 }

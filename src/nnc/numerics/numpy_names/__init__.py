@@ -1,0 +1,1 @@
+"""What NumPy alone has of the four projects: functions of elements on the host, and what is written on operators."""
