@@ -22,7 +22,6 @@ MOST_LINES, MOST_BODY, MOST_FILES = 450, 40, 20
 LONG_FILES = {
     "arguments.py": "the rules of annotations, one table",
     "codegen/ir/builder.py": "the typed builder: a method per instruction",
-    "codegen/kernels/quantization/integer_sums_writer.py": "one writer over its plan",
     "dynamic/graph.py": "the class DynamicGraph",
     "onnx/runner.py": "the classes of a loaded file",
     "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from nnc.classes import dataclass
@@ -11,13 +10,19 @@ from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
 from nnc.codegen.frame.tile import column_masks, load_row, nanoseconds
-from nnc.codegen.ir.builder import ADDRESS, F32, I32, INDEX, U8, Builder, LocalVariable, Module, Type, Value
-from nnc.codegen.ir.dot_products import OTHER_SIGN, WORD_BYTES
+from nnc.codegen.ir.builder import F32, I32, INDEX, U8, LocalVariable, Module, Type, Value
+from nnc.codegen.ir.dot_products import WORD_BYTES
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.quantization.integer_operands import (
+    IntegerOperands,
+    W,
+    hold_images,
+    pack_panel,
+    pack_weights,
+    table,
+)
 from nnc.codegen.kernels.quantization.integer_sums import IntegerPlan, IntegerProblem, plan_of
 
-NANOSECONDS_PER_BYTE = 0.05
-X, W, X_ZERO = 0, 1, 2
 Masks = Sequence[Value | None]
 
 
@@ -42,174 +47,15 @@ class IntegerSums:
         plan = plan_of(self.problem, module.target)
         phases = []
         if plan.held:
-            phases.append(_hold(module, f"{name}_hold", plan))
+            phases.append(hold_images(module, f"{name}_hold", plan))
         if not plan.streams:
-            phases.append(_pack(module, f"{name}_pack", plan))
+            phases.append(pack_weights(module, f"{name}_pack", plan))
         with phase(module, f"{name}_sum") as w:
             if plan.items:
                 with matrix_tiles.configured(w.b) if plan.matrix else w.b.always():
                     _SumsWriter(plan, w).write()
         cost = nanoseconds(module.target, I32, self.problem.products / plan.dot.steps)
         return (*phases, Phase(f"{name}_sum", plan.items, cost / (matrix_tiles.FASTER if plan.matrix else 1)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Operands:
-    """Where operands are found."""
-
-    plan: IntegerPlan
-    w: PhaseWriter
-
-    @property
-    def w_zero(self) -> Value:
-        """The zero points of the weights."""
-        return self.w.argument(X_ZERO + (self.plan.problem.x_zero is not None))
-
-    @property
-    def first_extra(self) -> int:
-        """The position behind the zero points."""
-        p = self.plan.problem
-        return X_ZERO + sum(zero is not None for zero in (p.x_zero, p.w_zero))
-
-    @property
-    def y(self) -> int:
-        """The position of y; the workspace is behind it."""
-        epilogue = self.plan.problem.epilogue
-        return self.first_extra + (len(epilogue.extras) if epilogue else 0)
-
-    @property
-    def held(self) -> Value:
-        """Where images are read."""
-        return self.w.argument(self.y + 1) if self.plan.held else self.w.argument(X)
-
-    @property
-    def packed(self) -> Value:
-        """Where packed weights are."""
-        return self.w.b.offset(self.w.argument(self.y + 1), self.plan.held_bytes, U8)
-
-    def x_zero(self, start: Value, row: Value) -> Value:
-        """The zero point of a row of pixels as it is held, i32; those of its image begin at `start`."""
-        plan, b = self.plan, self.w.b
-        if plan.problem.x_zero is None:
-            return b.constant(plan.dot.shift, Type(I32))
-        place = start + row * plan.problem.x_zero.step
-        return b.cast(b.load(self.w.argument(X_ZERO), place, Type(plan.dot.x)), I32) + plan.dot.shift
-
-    def w_zeros(self, start: Value, first: Value, masks: Sequence[Value | None]) -> list[Value]:
-        """The zero points of filters from `first` on, vectors of i32; those of these weights begin at `start`."""
-        plan, b = self.plan, self.w.b
-        lanes, scalar = plan.tile.lanes, plan.dot.w
-        if plan.problem.w_zero and plan.problem.w_zero.step == 0:
-            zero = b.cast(b.load(self.w_zero, start, Type(scalar)), I32)
-            return [b.splat(zero, lanes)] * len(masks)
-        place = b.offset(self.w_zero, start + first, scalar)
-        kind = Type(scalar, lanes)
-        return [b.cast(b.load(place, j * lanes, kind, mask), I32) for j, mask in enumerate(masks)]
-
-
-def _hold(module: Module, name: str, plan: IntegerPlan) -> Phase:
-    """Items are rows of images with their border: held = x shifted, or without its zero point."""
-    p = plan.problem
-    height, width = plan.image_size
-    row_elements = width * p.channels
-    sizes = plan.own_images
-    images = math.prod(sizes)
-    with phase(module, name) as w:
-        b, operands = w.b, _Operands(plan, w)
-        none = (0,) * len(sizes)
-        strides = (p.x_outer, p.x_zero.outer if p.x_zero else none)
-        with b.loop(w.begin, w.end) as item:
-            image, row = item // height, item % height
-            start, first_zero = locate(b, image, sizes, strides)
-            source = row - p.border[0]
-            inside = b.both(b.compare(">=", source, 0), b.compare("<", source, p.height))
-            place = b.offset(operands.held, item * row_elements, plan.read)
-            zero = operands.x_zero(first_zero, b.least(b.greatest(source, 0), p.height - 1))
-            border = b.zero(Type(plan.read)) if plan.dot.in_pairs else b.cast(zero, plan.read)
-            length, before = p.width * p.channels, p.border[1] * p.channels
-            with b.when(inside):
-                _fill(b, place, before, border)
-                read = b.offset(w.argument(X), start + source * p.x_row, plan.dot.x)
-                _hold_run(b, plan, read, b.offset(place, before, plan.read), length, zero)
-                end = before + length
-                _fill(b, b.offset(place, end, plan.read), row_elements - end, border)
-            with b.when(b.opposite(inside)):
-                _fill(b, place, row_elements, border)
-    cost = NANOSECONDS_PER_BYTE * images * height * row_elements * plan.read.size
-    return Phase(name, images * height if row_elements else 0, cost)
-
-
-def _hold_run(b: Builder, plan: IntegerPlan, source: Value, target: Value, count: int, zero: Value) -> None:
-    """`count` elements of x as they are held."""
-    dot = plan.dot
-
-    def move(index: Value, lanes: int) -> None:
-        value = b.load(source, index * plan.problem.x_step, Type(dot.x, lanes))
-        if dot.in_pairs:
-            low = b.cast(zero, plan.read)
-            value = b.cast(value, plan.read) - (b.splat(low, lanes) if lanes else low)
-        elif dot.shift:
-            value = b.exclusive(value, b.constant(OTHER_SIGN, Type(U8, lanes)))
-        b.store(b.cast(value, plan.read), target, index)
-
-    # Elements that lie apart are moved one by one.
-    _runs(b, count, b.vector(plan.read).lanes if plan.problem.x_step == 1 else count + 1, move)
-
-
-def _fill(b: Builder, target: Value, count: int, element: Value) -> None:
-    """target[i] = element"""
-
-    def fill(index: Value, lanes: int) -> None:
-        b.store(b.splat(element, lanes) if lanes else element, target, index)
-
-    _runs(b, count, b.vector(element.type.scalar).lanes, fill)
-
-
-def _runs(b: Builder, count: int, lanes: int, move: Callable[[Value, int], None]) -> None:
-    """move(index, lanes) for all of `count` elements: vectors, of which the last may overlap; few one by one."""
-    if count < lanes:
-        with b.loop(0, count) as index:
-            move(index, 0)
-        return
-    with b.loop(0, count // lanes * lanes, lanes) as index:
-        move(index, lanes)
-    if count % lanes:
-        move(b.constant(count - lanes), lanes)
-
-
-def _pack(module: Module, name: str, plan: IntegerPlan) -> Phase:
-    """Items are panels."""
-    p = plan.problem
-    with phase(module, name) as w:
-        b = w.b
-        bases = _table(module, f"{name}_bases", b, p.bases)
-        operands = _Operands(plan, w)
-        with b.loop(w.begin, w.end) as item:
-            target = b.offset(operands.packed, item * plan.packing.words, I32)
-            none = b.constant(0)
-            _pack_panel(operands, bases, (none, none), item // plan.panels, item % plan.panels, target)
-    size = p.groups * p.filters * p.depth * len(p.taps)
-    return Phase(name, p.groups * plan.panels, NANOSECONDS_PER_BYTE * size)
-
-
-def _pack_panel(
-    operands: _Operands, bases: Value, starts: tuple[Value, Value], group: Value, panel: Value, target: Value
-) -> None:
-    """The panel of a group of weights that begin, as do their zero points, at `starts`."""
-    plan, b = operands.plan, operands.w.b
-    p, first = plan.problem, panel * plan.tile.columns
-    count = p.filters - first
-    zeros = None
-    if plan.dot.in_pairs and p.w_zero is not None:
-        masks = column_masks(b, plan.tile, count, plan.packing.ragged and p.w_zero.step > 0)
-        zeros = operands.w_zeros(starts[1], group * p.filters + first, masks)
-    place = starts[0] + group * p.w_group + first * p.order.filter_elements
-    source = b.offset(operands.w.argument(W), place, plan.dot.w)
-    plan.packing.pack(b, source, bases, count, target, zeros)
-
-
-def _table(module: Module, name: str, b: Builder, values: Sequence[int]) -> Value:
-    return Value(module.table(name, values), ADDRESS, b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +81,11 @@ class _SumsWriter:
     def __init__(self, plan: IntegerPlan, w: PhaseWriter) -> None:
         self.plan, self.w, self.b = plan, w, w.b
         self.p = p = plan.problem
-        self.operands = _Operands(plan, w)
+        self.operands = IntegerOperands(plan, w)
         width = plan.image_size[1]
         offsets = [(row * width + column) * p.channels for row, column in p.taps]
-        self.offsets = _table(w.b.module, "offsets", w.b, offsets)
-        self.bases = _table(w.b.module, "bases", w.b, p.bases)
+        self.offsets = table(w.b.module, "offsets", w.b, offsets)
+        self.bases = table(w.b.module, "bases", w.b, p.bases)
         self.y = w.argument(self.operands.y)
         self.extras = [w.argument(place) for place in range(self.operands.first_extra, self.operands.y)]
 
@@ -271,7 +117,7 @@ class _SumsWriter:
         if plan.direct:
             start = start + group * p.w_group + panel * (plan.tile.columns * p.order.filter_elements)
             return b.offset(self.w.argument(W), start, plan.dot.w), first_zero
-        _pack_panel(self.operands, self.bases, (start, first_zero), group, panel, self.w.scratch)
+        pack_panel(self.operands, self.bases, (start, first_zero), group, panel, self.w.scratch)
         return self.w.scratch, first_zero
 
     def _block(self, place: Value, number: Value, unit: Value, panel: Value, w_zero: Value) -> None:
