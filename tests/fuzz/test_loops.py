@@ -16,11 +16,11 @@ from nnc.symbolic import SymbolicGraph, compile, while_loop
 
 
 def test_random_loops_give_what_the_interpreter_does() -> None:
-    report = run_loops(range(120))
+    report = run_loops(range(60))
     assert report.failures == []
-    assert report.loops == 120
+    assert report.loops == 60
     expected = ("0 iterations", "1 iterations", "3 carried", "order 2", "rows", "a loop in a loop", "2 streams")
-    assert min(report.features[name] for name in expected) > 5
+    assert min(report.features[name] for name in expected) > 2
 
 
 def test_the_report_is_a_line_of_json() -> None:
