@@ -167,6 +167,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "places of a rule that are no places": lambda: nnc.custom_vjp(nnc.exp, 1.5),
     "numbers beyond memory": lambda: nnc.lax.iota("i64", 2**62),
     "a loop beyond memory": lambda: nnc.lax.fori_loop(-(10**30), 0, lambda i, x: x, 1.0),
+    "a place of a number": lambda: nnc.tensor(1.0).select(1, 0),
+    "a place of an axis that is not there": lambda: nnc.ones((2, 3)).select(2, 0),
     "a scan of one result": lambda: nnc.lax.scan(lambda carry, x: carry, 0.0, nnc.arange(3)),
     "rows of different lengths dropped": lambda: nnc.dropout([[1.0], [2.0, 3.0]], 0.5),
     "an array for one of some words": lambda: nn.KLDivLoss(np.ones(2)),

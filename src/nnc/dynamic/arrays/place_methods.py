@@ -18,6 +18,7 @@ from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.method_rows import Value, functions
 from nnc.errors import ArgumentError, UsageError
 from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.movement.broadcast import normalize_axes
 
 Places = int | tuple[int, ...]
 Sizes = int | Iterable[int]
@@ -81,7 +82,8 @@ class PlaceMethods(FunctionMethods):
     def select(self, dim: int, index: int) -> Self:
         """x[…, index, …] at `dim`"""
         this: Any = self
-        result: Self = this[(*[slice(None)] * (dim % this.ndim), index)]
+        (place,) = normalize_axes("select", dim, this.ndim)
+        result: Self = this[(*[slice(None)] * place, index)]
         return result
 
     @located
