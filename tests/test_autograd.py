@@ -61,6 +61,13 @@ def test_gradients_of_what_was_recorded() -> None:
     assert autograd.grad(w * 2, x, allow_unused=True)[0].tolist() == [0.0, 0.0]
 
 
+def test_inputs_may_be_any_iterable() -> None:
+    values = {"a": nnc.variable(2.0), "b": nnc.variable(3.0)}
+    product = values["a"] * values["b"]
+    for inputs in (values.values(), iter(values.values()), list(values.values())):
+        assert [slope.item() for slope in autograd.grad(product, inputs)] == [3.0, 2.0]
+
+
 def test_a_gradient_penalty_as_of_wasserstein_gans() -> None:
     weight, x = nnc.variable([[2.0], [0.0]]), nnc.variable([[1.0, 1.0]])
     (slope,) = autograd.grad((x @ weight).sum(), x, create_graph=True)

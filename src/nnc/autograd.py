@@ -10,7 +10,7 @@ keeps no memory; what it draws by `nnc.random` is drawn as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from functools import update_wrapper
 from typing import Any, SupportsIndex, cast
@@ -149,7 +149,7 @@ def _moved(x: Variable, index: tuple[int, ...], move: float) -> Variable:
 def _sequence(value: Tree) -> list[Any]:
     if isinstance(value, TreeNode):
         return flatten(value)[0]
-    return list(value) if isinstance(value, Sequence) else [value]
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, ArrayOperand) else [value]
 
 
 def _product(output: Variable, seed: Tree) -> Variable:

@@ -33,6 +33,7 @@ ACTIVATIONS: tuple[tuple[nn.Layer, Array], ...] = (
     (nn.SELU(), 1.0507009873554805 * np.where(X > 0, X, 1.6732632423543772 * np.expm1(X))),
     (nn.SiLU(), X * SIGMOID),
     (nn.Softplus(), SOFT),
+    (nn.LogSigmoid(), -np.log1p(np.exp(-X))),
     (nn.Mish(), X * np.tanh(SOFT)),
     (nn.Hardswish(), X * np.clip(X + 3, 0, 6) / 6),
     (nn.Hardsigmoid(), np.clip(X + 3, 0, 6) / 6),

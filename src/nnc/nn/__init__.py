@@ -121,8 +121,8 @@ _HOMES = homes({
     "nnc.nn.generation": "generate generation stream",
     "nnc.nn.inference.frozen_generation": "FrozenGeneration",
     "nnc.nn.layers.activation":
-        "Clamp ELU GELU GELUTanh GLU Hardsigmoid Hardswish LeakyReLU LogSoftmax Mish PReLU ReLU SELU Sigmoid SiLU "
-        "Softmax Softplus Softsign Tanh",
+        "Clamp ELU GELU GELUTanh GLU Hardsigmoid Hardswish LeakyReLU LogSigmoid LogSoftmax Mish PReLU ReLU SELU "
+        "Sigmoid SiLU Softmax Softplus Softsign Tanh",
     "nnc.nn.layers.attention": "CrossAttention FeedForward MultiHeadAttention TransformerBlock",
     "nnc.nn.layers.batch_norm": "BatchNorm",
     "nnc.nn.layers.combine": "Concatenate Parallel Residual Sequential",

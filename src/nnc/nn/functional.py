@@ -22,7 +22,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.randomness import dropout as drop
 from nnc.errors import ArgumentError, ShapeError
-from nnc.nn.layers.activation import Hardsigmoid, Hardswish, Mish, Softsign
+from nnc.nn.layers.activation import Hardsigmoid, Hardswish, LogSigmoid, Mish, Softsign
 from nnc.nn.loss_functions import REDUCTIONS as REDUCTIONS
 from nnc.nn.loss_functions import DivergenceReduction as DivergenceReduction
 from nnc.nn.loss_functions import Reduction as Reduction
@@ -64,7 +64,7 @@ __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
     "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardsigmoid",
     "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
+    "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
     "poisson_nll_loss", "relu", "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
     "softmax", "softplus", "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
@@ -121,6 +121,11 @@ def hardswish(input: Values) -> ArrayOperand:
 def hardsigmoid(input: Values) -> ArrayOperand:
     """min(max(x + 3, 0), 6) / 6"""
     return Hardsigmoid.function(as_operand(input))
+
+
+def logsigmoid(input: Values) -> ArrayOperand:
+    """-ln(1 + e^-x)"""
+    return LogSigmoid.function(as_operand(input))
 
 
 def softsign(input: Values) -> ArrayOperand:

@@ -41,9 +41,11 @@ def cosine_similarity(x1: Values, x2: Values, dim: int = 1, eps: Positive = 1e-8
 
 
 @checked
-def pairwise_distance(x1: Values, x2: Values, p: Positive = 2.0, eps: Positive = 1e-6) -> ArrayOperand:
-    """|x1 - x2 + eps|ₚ along the last axis"""
-    return n.linalg.norm(as_operand(x1) - as_operand(x2) + eps, ord=p, axis=-1)
+def pairwise_distance(
+    x1: Values, x2: Values, p: Positive = 2.0, eps: Positive = 1e-6, keepdim: bool = False
+) -> ArrayOperand:
+    """|x1 - x2 + eps|ₚ along the last axis, which stays as one of one element with `keepdim`"""
+    return n.linalg.norm(as_operand(x1) - as_operand(x2) + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
 @checked

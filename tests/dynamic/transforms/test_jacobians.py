@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nnc
+from nnc.errors import AttributeValueError
 
 X = np.array([1.0, 2.0, 3.0])
 WAYS = (nnc.jacfwd, nnc.jacrev, nnc.jacobian)
@@ -38,3 +39,14 @@ def test_they_nest(outer: Callable[..., Any], inner: Callable[..., Any]) -> None
 def test_compiled() -> None:
     np.testing.assert_allclose(nnc.jit(nnc.jacrev(square))(X), WANT)
     np.testing.assert_allclose(nnc.jit(nnc.jacfwd(square))(X), WANT)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_derivatives_are_by_the_arguments_that_are_named(way: Callable[..., Any]) -> None:
+    y = np.array([4.0, 5.0, 6.0])
+    np.testing.assert_allclose(way(lambda x, y: x * y, argnums=1)(X, y), np.diag(X))
+    first, last = way(lambda x, y, z=1.0: x * y**2 * z, argnums=(0, -1))(X, y, z=3.0)
+    np.testing.assert_allclose(first, np.diag(3 * y**2))
+    np.testing.assert_allclose(last, np.diag(6 * X * y))
+    with pytest.raises(AttributeValueError, match=rf"{way.__name__}: got argument 2 of 2"):
+        way(lambda x, y: x * y, argnums=2)(X, y)

@@ -15,7 +15,7 @@ from nnc.ops.operand import T
 
 ROWS = (
     nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.GELUTanh, nn.SELU, nn.SiLU, nn.Softplus, nn.Mish, nn.Hardswish,
-    nn.Hardsigmoid, nn.Softsign,
+    nn.Hardsigmoid, nn.LogSigmoid, nn.Softsign,
 )  # fmt: skip
 X = np.linspace(-3, 3, 8, dtype=np.float32).reshape(2, 4)
 

@@ -168,6 +168,14 @@ def hessian(function: Function) -> Function:
     return differentiated
 
 
+def place_of(subject: str, number: int, count: int) -> int:
+    """The place of argument `number`, which may count from the end."""
+    if not -count <= number < count:
+        got, need = f"argument {number} of {count}", "a position of an argument"
+        raise AttributeValueError(subject, got=got, need=need, origin=caller_origin())
+    return number % count
+
+
 class _World(ABC):
     """Where a function is differentiated: eagerly, or in a trace."""
 
@@ -208,7 +216,7 @@ class _World(ABC):
 
     def leaves(self, args: Sequence[Any], argnums: Iterable[int]) -> tuple[list[Any], Structure, list[Any]]:
         """The leaves to differentiate by, how they hang together, and all arguments with them in their places."""
-        places = [self._place(number, len(args)) for number in argnums]
+        places = [place_of(self.subject, number, len(args)) for number in argnums]
         flat, structure = flatten(tuple(args[place] for place in places))
         made = [self._checked(value) for value in flat]
         # Other handles than those that derivatives are asked for, so that the function may assign to its arguments.
@@ -244,12 +252,6 @@ class _World(ABC):
         if other != structure or got != need:
             raise ShapeError(self.subject, got=f"shapes {got}", need=f"{need}, nested alike", origin=caller_origin())
         return [entry.astype(operand.dtype) for entry, operand in zip(lifted, operands, strict=True)]
-
-    def _place(self, number: int, count: int) -> int:
-        if not -count <= number < count:
-            got, need = f"argument {number} of {count}", "a position of an argument"
-            raise AttributeValueError(self.subject, got=got, need=need, origin=caller_origin())
-        return number % count
 
     def _checked(self, value: Tree) -> Tree:
         made = self.leaf(value) if is_array(value) or isinstance(value, int | float | complex) else value

@@ -40,8 +40,8 @@ from nnc.ops import (
 )
 
 __all__ = [
-    "Clamp", "ELU", "GELU", "GELUTanh", "GLU", "Hardsigmoid", "Hardswish", "LeakyReLU", "LogSoftmax", "Mish",
-    "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softmax", "Softplus", "Softsign", "Tanh",
+    "Clamp", "ELU", "GELU", "GELUTanh", "GLU", "Hardsigmoid", "Hardswish", "LeakyReLU", "LogSigmoid", "LogSoftmax",
+    "Mish", "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softmax", "Softplus", "Softsign", "Tanh",
 ]  # fmt: skip
 
 
@@ -236,6 +236,19 @@ class Softplus(Activation, of=softplus):
     >>> nn.Softplus()([[2.0]])
     Variable(f32[1, 1], constant)
     [[2.1269]]
+    """
+
+
+def _log_sigmoid(x: T) -> T:
+    return affine(softplus(affine(x, -1.0)), -1.0)
+
+
+class LogSigmoid(Activation, of=_log_sigmoid):
+    """y = -ln(1 + e^-x), the logarithm of the logistic function.
+
+    >>> nn.LogSigmoid()([[2.0]])
+    Variable(f32[1, 1], constant)
+    [[-0.1269]]
     """
 
 
