@@ -232,6 +232,7 @@ INTERNAL = {
     "nnc.lax.fori_loop": "goes on as long as its bounds say, which are drawn up to 10^308",
     "nnc.keras.layers.array_functions.fori_loop": "goes on as long as its bounds say, which are drawn up to 10^308",
     "nnc.dynamic.transforms.control_flow.while_loop": "goes on for ever where its test says so",
+    "nnc.numerics.set_printoptions": "changes what all later calls print",
     "nnc.core.precautions.replacement.reason_of": "called with what the system said",
     **dict.fromkeys(
         (f"nnc.core.precautions.reading.{name}" for name in ("fill", "kind_of", "opened", "read_file")),

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 # What the docstring says.
-PROGRAMS, RUNNING = 123, 105
+PROGRAMS, RUNNING = 123, 106
 
 
 def programs() -> Iterator[tuple[str, str, str]]:

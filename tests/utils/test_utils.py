@@ -70,7 +70,7 @@ def test_trees_by_paths() -> None:
     assert [path for path, _ in pairs] == ["0.weight", "0.bias", "1.weight", "1.bias"]
     tree = utils.tree_unflatten(pairs)
     assert isinstance(tree, list)
-    assert tree[0]["weight"].shape == (2, 3)
+    assert tree[0]["weight"].shape == (3, 2)
     assert utils.tree_map(lambda p: p.shape, net.parameters())["1.bias"] == (1,)
     assert utils.tree_map_with_path(lambda path, leaf: path, {"a": (1, 2)}) == {"a": ("a.0", "a.1")}
     assert utils.tree_unflatten([("", 3)]) == 3

@@ -109,3 +109,14 @@ def test_assertions() -> None:
         nnc.testing.assert_close(nnc.ones(1), nnc.array([1]))
     with pytest.raises(AssertionError):
         nnc.testing.assert_allclose(nnc.ones(2), 1.1)
+
+
+def test_options_of_printing_that_numpy_looks_at_later_are_refused_at_once() -> None:
+    before = np.get_printoptions()
+    for wrong in ({"precision": -5}, {"threshold": "all"}, {"floatmode": "some"}):
+        with pytest.raises(ArgumentError, match="set_printoptions"):
+            nnc.set_printoptions(**wrong)
+        assert np.get_printoptions() == before
+    with np.printoptions():
+        nnc.set_printoptions(precision=2)
+        assert str(np.float32([1 / 3])) == "[0.33]"

@@ -170,10 +170,10 @@ def hessian(function: Function) -> Function:
 
 def place_of(subject: str, number: int, count: int) -> int:
     """The place of argument `number`, which may count from the end."""
-    if not -count <= number < count:
-        got, need = f"argument {number} of {count}", "a position of an argument"
-        raise AttributeValueError(subject, got=got, need=need, origin=caller_origin())
-    return number % count
+    if -count <= number < count:
+        return number % count
+    got, need = f"argument {number} of {count}", "a position of an argument"
+    raise AttributeValueError(subject, got=got, need=need, origin=caller_origin())
 
 
 class _World(ABC):
@@ -230,14 +230,9 @@ class _World(ABC):
     def scalar(self, value: Tree) -> Tree:
         """The value, if it is one that has a gradient."""
         if not isinstance(value, ArrayOperand) or value.shape != ():
-            got = str(value.spec) if isinstance(value, ArrayOperand) else f"a {type(value).__name__}"
-            raise ShapeError(
-                self.subject,
-                got=f"a function that gives {got}",
-                need="a scalar",
-                fix="sum() it, or use vjp()",
-                origin=caller_origin(),
-            )
+            kind = str(value.spec) if isinstance(value, ArrayOperand) else f"a {type(value).__name__}"
+            got, fix = f"a function that gives {kind}", "sum() it, or use vjp()"
+            raise ShapeError(self.subject, got=got, need="a scalar", fix=fix, origin=caller_origin())
         return value
 
     def alike(self, values: object, structure: Structure, operands: Sequence[Any]) -> list[Any]:

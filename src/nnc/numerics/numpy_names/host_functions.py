@@ -1,5 +1,8 @@
 """NumPy's functions of elements, a row each: what they mean is NumPy's page of that name."""
 
+from functools import wraps
+from typing import Any
+
 import numpy as np
 from numpy import errstate as errstate
 from numpy import get_printoptions as get_printoptions
@@ -22,6 +25,15 @@ __all__ = [
     "setxor1d", "seterr", "sort_complex", "spacing", "tril_indices_from", "trim_zeros", "triu_indices_from",
     "unique_all", "unique_counts", "unique_inverse", "unique_values", "unpackbits",
 ]  # fmt: skip
+
+
+@wraps(np.set_printoptions)
+def _set_printoptions(*args: Any, **options: Any) -> None:  # noqa: ANN401  # what NumPy's function takes
+    """NumPy looks at some options when it prints: one of those that are wrong would make no array printable."""
+    with np.printoptions(*args, **options):
+        str(np.zeros(1))
+    np.set_printoptions(*args, **options)
+
 
 array2string = hosted(np.array2string, "An array as text; `nnc.printoptions` are heard.")
 array_equiv = hosted(np.array_equiv, "Whether shapes meet and all elements are equal.")
@@ -60,7 +72,7 @@ ravel_multi_index = hosted(np.ravel_multi_index, "Places of several axes as thos
 real_if_close = hosted(np.real_if_close, "The real part, where the imaginary one is nearly zero.")
 roots = hosted(np.roots, "The zeros of a polynomial, the highest power first.")
 savetxt = hosted(np.savetxt, "Write a table of numbers as text.")
-set_printoptions = hosted(np.set_printoptions, "How arrays are printed from now on, NumPy's too.")
+set_printoptions = hosted(_set_printoptions, "How arrays are printed from now on, NumPy's too.")
 setxor1d = hosted(np.setxor1d, "What is in one of two arrays alone, sorted.")
 sort_complex = hosted(np.sort_complex, "Complex numbers by real parts, then by imaginary ones.")
 spacing = hosted(np.spacing, "How far the next float is.")

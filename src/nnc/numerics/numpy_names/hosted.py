@@ -113,6 +113,9 @@ def _brought_back(name: str, value: Any, *, wide: bool, recorded: bool) -> Any: 
 class HostedIndexer:
     """An object of NumPy that is indexed, such as `np.mgrid`."""
 
+    # To go through one would never end.
+    __iter__ = None
+
     def __init__(self, name: str, indexed: Any) -> None:  # noqa: ANN401  # of NumPy
         self._name, self._at = name, hosted(indexed.__getitem__)
 
