@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif("llvm" not in BACKENDS, reason="LLVM is absent")
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("row", "level"), list(enumerate(("generic", "x86-64-v2", "x86-64-v3"))))
 def test_rows_agree_at_a_lower_level(row: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENVIRONMENT_VARIABLE, level)

@@ -37,6 +37,7 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+@pytest.mark.nightly("pages of tests/export/test_browser.py run in every run")
 def test_a_digit_is_drawn_told_and_learned(browser: Any, address: str) -> None:
     page = browser.new_page()
     said: list[str] = []

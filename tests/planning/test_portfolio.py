@@ -59,7 +59,7 @@ def general(draw: st.DrawFn) -> Problem:
     return Problem(tuple(chosen), interference, tuple(companions))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(plain())
 def test_every_solver_plans_lives(problem: Problem) -> None:
     bound = lower_bound(problem)
@@ -70,7 +70,7 @@ def test_every_solver_plans_lives(problem: Problem) -> None:
         assert plan == solve(problem, solver=name, time_limit=None), name
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=30, deadline=None, derandomize=True)
 @given(plain())
 def test_the_portfolio_is_as_good_as_each_of_its_solvers(problem: Problem) -> None:
     plan = solve(problem, time_limit=None)

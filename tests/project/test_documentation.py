@@ -101,6 +101,7 @@ def test_the_page_of_a_school_has_lines_enough(school: str) -> None:
     assert len(lines) >= 20
 
 
+@pytest.mark.nightly("its lines are those of pages that run each time")
 def test_the_notebook_runs_in_a_kernel_and_draws(tmp_path: Path) -> None:
     NOTEBOOK.main(tmp_path)
     cells = [

@@ -83,7 +83,7 @@ def test_fills_reach_no_byte_beside_them(driver: GpuDriver) -> None:
             np.testing.assert_array_equal(back, np.where((place >= begin) & (place < begin + nbytes), 9, 1))
 
 
-@pytest.mark.turns(4)
+@pytest.mark.nightly("programs of many launches are compared in every run")
 def test_launches_of_a_program_wait_for_each_other(driver: GpuDriver) -> None:
     total, one = on_vulkan(np.zeros(10_000)), on_vulkan(np.ones(10_000))
     claim = DISPATCHER.claim(Command(add, NoAttrs()), (total.spec,) * 2, (total.spec,))

@@ -70,6 +70,7 @@ def test_every_generator_becomes_ptx_that_calls_nothing() -> None:
     assert len(texts) > 150
 
 
+@pytest.mark.nightly("every generator becomes PTX in every run")
 @pytest.mark.skipif(PTXAS is None, reason="no ptxas")
 def test_the_assembler_of_the_device_takes_what_llvm_writes(tmp_path: Path) -> None:
     made, kinds = machine(), set()

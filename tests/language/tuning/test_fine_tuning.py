@@ -63,6 +63,7 @@ def test_a_limit_that_cannot_be_kept_is_an_error_before_anything_is_read(
         tuning_of(tmp_path, "qlora", limit=whole.process + fine_tuning.COMPILING - whole.memory().step.arena + 1000)
 
 
+@pytest.mark.nightly("benchmarks/language_memory.py measures it too")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say what a process has")
 def test_the_process_takes_what_was_said(tmp_path: Path) -> None:
     """Of a small network, most of it is there before: what is to come is compared."""

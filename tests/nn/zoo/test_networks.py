@@ -81,7 +81,7 @@ def test_the_prediction_of_resnet50_takes_its_activations_alone() -> None:
     assert (step.arena, step.lower_bound, step.optimal) == (7_225_344, 7_225_344, True)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.nightly("smaller networks are planned in every run")
 @pytest.mark.parametrize("name", TRAINING)
 def test_training_holds_no_gradient_longer_than_its_update(name: str) -> None:
     memory = network(name, optimizer=PLAIN).memory(1)
