@@ -65,7 +65,7 @@ def functional_call(
     """What the module gives with these tensors in place of its own, by path; those that are not named are its own.
 
     >>> net = nn.Linear(2, 1)
-    >>> zeros = {"weight": nnc.zeros((2, 1)), "bias": nnc.ones(1)}
+    >>> zeros = {"weight": nnc.zeros((1, 2)), "bias": nnc.ones(1)}
     >>> nnc.func.functional_call(net, zeros, (nnc.ones((1, 2)),)).tolist()
     [[1.0]]
     """
@@ -93,7 +93,7 @@ def stack_module_state(models: Sequence[LayerState]) -> tuple[dict[str, Any], di
 
     >>> params, buffers = nnc.func.stack_module_state([nn.Linear(2, 1), nn.Linear(2, 1)])
     >>> params["weight"].shape
-    (2, 2, 1)
+    (2, 1, 2)
     """
     groups = [[dict(rows) for rows in (model.named_parameters(), model.named_buffers())] for model in models]
     if not groups:
