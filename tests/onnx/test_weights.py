@@ -4,18 +4,26 @@ import copy
 import gc
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.onnx.models import model, node
 
 import onnx
+from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.onnx import load
 from nnc.onnx.runner import OnnxModel, OnnxProgram
 
 SIZE = 192
+
+
+@pytest.fixture(autouse=True)
+def _no_programs_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of an earlier run of these tests is bound to what it read from the disk."""
+    monkeypatch.setattr(SETTINGS, "cache_folder", tmp_path)
 
 
 def two_layers() -> onnx.ModelProto:
