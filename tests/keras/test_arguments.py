@@ -131,3 +131,10 @@ def test_weights_of_classes_are_real_numbers_by_class(weights: Any) -> None:
 def test_shares_of_no_classes_are_told_of() -> None:
     with pytest.raises(NncError, match="an axis of classes"):
         keras.losses.categorical_crossentropy(1.0, 1.0, label_smoothing=0.1)
+
+
+def test_no_input_is_refused() -> None:
+    given = keras.Input((3,))
+    model = keras.Model(given, keras.layers.Dense(2)(given))
+    with pytest.raises(ArgumentError, match="got None; need an array for each input"):
+        model.test_step(None)

@@ -111,3 +111,8 @@ def test_places_of_jax() -> None:
 def test_errors(refused: Callable[[], object], error: type[UsageError], text: str) -> None:
     with pytest.raises(error, match=text):
         refused()
+
+
+def test_the_most_frequent_of_nothing_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"mode: got f32\[2, 0\]; need an element along axis -1"):
+        nnc.zeros((2, 0)).mode()

@@ -140,6 +140,8 @@ class Model(Fitted):
             given = [inputs[name] for name in self._inputs]
         if len(given) != len(self.inputs):
             raise ArityError(self.name, got=f"{len(given)} inputs", need=f"{len(self.inputs)}")
+        if any(value is None for value in given):
+            raise ArgumentError(self.name, got="None", need="an array for each input")
         return given
 
     def _as_input(self, tensor: KerasTensor, value: Any) -> Any:

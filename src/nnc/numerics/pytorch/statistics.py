@@ -14,7 +14,7 @@ from nnc.array_api.data_types import lifted, numpy_work
 from nnc.core.values.dtype import F32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces
-from nnc.errors import AttributeValueError
+from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, place_of, real_numbers
 from nnc.numerics.draws import uniform
 from nnc.numerics.order import searchsorted
@@ -90,6 +90,8 @@ def mode(x: AnyArray, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces[A
     array = as_array(x)
     axis = place_of("mode", dim, array.ndim)
     values = np.moveaxis(array.numpy(), axis, -1)
+    if not values.shape[-1]:
+        raise ShapeError("mode", got=str(array.spec), need=f"an element along axis {dim}")
     counts = (values[..., None, :] == values[..., :, None]).sum(-1)
     smallest = np.where(counts == counts.max(-1, keepdims=True), values, values.max(-1, keepdims=True))
     chosen = smallest.min(-1, keepdims=True)
