@@ -17,7 +17,7 @@ from weakref import ReferenceType, ref
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.record import Place, RecordedNode, RecordedOutput, RecordedView, node_of, root_of
+from nnc.dynamic.record import Place, RecordedNode, RecordedOutput, RecordedView, node_of
 from nnc.dynamic.variable import Variable
 from nnc.errors import ShapeError, UsageError
 
@@ -62,14 +62,13 @@ def hooks_of(variable: Variable) -> ValueHooks:
     if place is None:
         got, fix = f"a constant {variable.spec}", "x.requires_grad_() before, outside of no_grad()"
         raise UsageError("register_hook", got=got, need="a value with a gradient", fix=fix, origin=caller_origin())
-    rows = place.hooks if isinstance(place, RecordedView) else node_of(place).hooks
-    index = root_of(place).index if isinstance(place, RecordedOutput) else 0  # type: ignore[union-attr]  # an output
-    if rows is None:
-        rows = {}
-        (place if isinstance(place, RecordedView) else node_of(place)).hooks = rows
-    known = rows.get(index)
+    home = place if isinstance(place, RecordedView) else node_of(place)
+    index = place.index if isinstance(place, RecordedOutput) else 0
+    if home.hooks is None:
+        home.hooks = {}
+    known = home.hooks.get(index)
     if known is None:
-        known = rows[index] = ValueHooks(variable.tensor, variable.root)
+        known = home.hooks[index] = ValueHooks(variable.tensor, variable.root)
     return known
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from nnc.arguments import shown
 from nnc.array_api.creation import asarray
 from nnc.array_api.data_types import lifted, numpy_work
+from nnc.array_api.manipulation import place_of as place_of
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import C64, C128, F32, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import check_shape
@@ -28,7 +29,6 @@ from nnc.dynamic.tree import Tree
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import cast
-from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.operand import Operand
 
 Array = ArrayOperand
@@ -94,11 +94,6 @@ def met(values: Iterable[AnyArray]) -> list[Array]:
     for other in given[1:]:
         home = promoted(home, other)[0]
     return [cast(array, home.dtype) for array in given]
-
-
-def place_of(subject: str, axis: int, rank: int) -> int:
-    """The axis counted from the first."""
-    return normalize_axes(subject, axis, rank)[0]
 
 
 def real_numbers(subject: str, value: AnyArray) -> np.ndarray:

@@ -17,7 +17,6 @@ from nnc import ops
 from nnc.array_api import creation as standard
 from nnc.array_api.creation import chosen_device, placed
 from nnc.array_api.data_types import check_real, lifted, numpy_work
-from nnc.array_api.manipulation import place_of
 from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
 from nnc.core.values.spec import TensorSpec, check_shape
@@ -33,6 +32,7 @@ from nnc.numerics.conversion import (
     asked,
     chosen_dtype,
     met,
+    place_of,
     sizes_of,
 )
 

@@ -168,7 +168,7 @@ def hessian(function: Function) -> Function:
     return differentiated
 
 
-def place_of(subject: str, number: int, count: int) -> int:
+def argument_place(subject: str, number: int, count: int) -> int:
     """The place of argument `number`, which may count from the end."""
     if -count <= number < count:
         return number % count
@@ -216,7 +216,7 @@ class _World(ABC):
 
     def leaves(self, args: Sequence[Any], argnums: Iterable[int]) -> tuple[list[Any], Structure, list[Any]]:
         """The leaves to differentiate by, how they hang together, and all arguments with them in their places."""
-        places = [place_of(self.subject, number, len(args)) for number in argnums]
+        places = [argument_place(self.subject, number, len(args)) for number in argnums]
         flat, structure = flatten(tuple(args[place] for place in places))
         made = [self._checked(value) for value in flat]
         # Other handles than those that derivatives are asked for, so that the function may assign to its arguments.

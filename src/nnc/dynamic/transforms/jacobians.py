@@ -16,7 +16,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.batched import vmap
-from nnc.dynamic.transforms.differentiation import jvp, place_of, vjp
+from nnc.dynamic.transforms.differentiation import argument_place, jvp, vjp
 from nnc.dynamic.transforms.transformed import transformation
 
 Function = Callable[..., Any]
@@ -57,7 +57,7 @@ def _by_arguments(
     @wraps(function)
     def differentiated(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as above
         def by(number: int) -> Any:  # noqa: ANN401  # as above
-            place = place_of(subject, number, len(args))
+            place = argument_place(subject, number, len(args))
 
             def of_this(value: Any) -> Any:  # noqa: ANN401  # as above
                 return function(*args[:place], value, *args[place + 1 :], **kwargs)

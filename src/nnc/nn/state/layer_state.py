@@ -153,13 +153,17 @@ class LayerState(HookedLayer, HoldsFunctions):
 
     def named_parameters(self) -> list[tuple[str, Variable]]:
         """The variables that may be trained with their paths, frozen ones too; a shared one by its first path."""
-        for layer in self.modules():
-            if tensors := layer.sized_tensors():
-                make_sized(tensors, layer.own.variables)
+        self._make_sized_tensors()
         named: dict[int, tuple[str, Variable]] = {}
         for path, variable in self.named_variables():
             named.setdefault(id(variable), (path, variable))
         return list(named.values())
+
+    def _make_sized_tensors(self) -> None:
+        """Make those whose sizes options say, where the first call is yet to come."""
+        for layer in self.modules():
+            if tensors := layer.sized_tensors():
+                make_sized(tensors, layer.own.variables)
 
     def named_variables(self) -> list[tuple[str, Variable]]:
         """Those of each layer, one that several share by each of its names."""
@@ -230,7 +234,7 @@ class LayerState(HookedLayer, HoldsFunctions):
             for name in layer.own.transient
         }
         buffers = [(path, variable) for path, variable in self.named_buffers() if path not in transient]
-        self.named_parameters()
+        self._make_sized_tensors()
         return dict([*self.named_variables(), *buffers])
 
     def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> UnfitKeys:
