@@ -120,3 +120,8 @@ def test_options_of_printing_that_numpy_looks_at_later_are_refused_at_once() -> 
     with np.printoptions():
         nnc.set_printoptions(precision=2)
         assert str(np.float32([1 / 3])) == "[0.33]"
+
+
+def test_errors_of_what_is_indexed_say_its_name() -> None:
+    with pytest.raises(ArgumentError, match="mgrid: got AttributeError"):
+        nnc.mgrid["a"]

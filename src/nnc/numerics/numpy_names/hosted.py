@@ -32,9 +32,12 @@ SEQUENCES = (tuple, list)
 WRONG = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, OSError)
 
 
-def hosted(function: Callable[P, R], summary: str = "") -> Callable[..., Any]:
-    """The function on elements, with NumPy's signature; `summary` in the place of its first line of documentation."""
-    name = getattr(function, "__name__", "")
+def hosted(function: Callable[P, R], summary: str = "", name: str = "") -> Callable[..., Any]:
+    """The function on elements, with NumPy's signature; `summary` in the place of its first line of documentation.
+
+    Errors say its own name unless another one is given.
+    """
+    name = name or getattr(function, "__name__", "")
 
     def run(*args: Any, **named: Any) -> Any:  # noqa: ANN401  # what NumPy's function takes and gives
         operands = list(_operands((args, list(named.values()))))
@@ -117,7 +120,7 @@ class HostedIndexer:
     __iter__ = None
 
     def __init__(self, name: str, indexed: Any) -> None:  # noqa: ANN401  # of NumPy
-        self._name, self._at = name, hosted(indexed.__getitem__)
+        self._name, self._at = name, hosted(indexed.__getitem__, name=name)
 
     def __getitem__(self, key: Any) -> Any:  # noqa: ANN401  # slices, numbers and arrays
         return self._at(key)
