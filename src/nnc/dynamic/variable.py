@@ -246,6 +246,8 @@ class Variable(HookedValue, ArrayOperand):
 
     def _in_place(self, subject: str, new: Self) -> Self:
         """Under `no_grad` a leaf holds the new value, as in PyTorch, so that its module has it; else a new value."""
+        if type(new) is type(self) and self._is_data():
+            return self._settled(subject, new)
         if type(new) is not type(self) or self.graph.recording or not self.graph.is_leaf(self):
             return new
         if new.spec != self.spec:
@@ -314,6 +316,13 @@ class Variable(HookedValue, ArrayOperand):
             constant._of = self if self.graph.is_leaf(self) else None
         return constant
 
+    def snapshot(self) -> Variable:
+        """A copy as a constant. What it is given in place, this leaf or constant has too, unless it changed since."""
+        copy = self.graph.detach(self)
+        copy.tensor = copy.root = self.tensor.clone()
+        copy._of = self
+        return copy
+
     def twin(self) -> Self:
         """Another handle of the same value."""
         return self.graph.twin(self)  # type: ignore[return-value]  # the class is final
@@ -332,6 +341,7 @@ class Variable(HookedValue, ArrayOperand):
             got, fix = f"what detach() or data gave of a computed value, {self.spec}", "y = x.detach().copy()"
             raise UsageError("x[index] = value", got=got, need="a value of its own", fix=fix)
         if leaf is not self:
+            self._check_unchanged(leaf)
             leaf.become(new)
         self.place, self.tensor, self.root = new.place, new.tensor, new.root
         if self.place is not None:
@@ -339,6 +349,13 @@ class Variable(HookedValue, ArrayOperand):
         else:
             # Computed for this variable alone: what it is a part of has no other name.
             self.root = self.tensor
+
+    def _check_unchanged(self, leaf: Variable) -> None:
+        """UsageError where the leaf holds other bytes than this, which was taken of it before."""
+        same = leaf.tensor.storage is self.tensor.storage and leaf.tensor.offset == self.tensor.offset
+        if not same and leaf.tensor.to(CPU).copied().tobytes() != self.tensor.to(CPU).copied().tobytes():
+            got, fix = f"what was taken of a {leaf.spec} that changed since", "take it anew: net.state_dict(), w.data"
+            raise UsageError("in-place change", got=got, need="values as they are now", fix=fix, origin=caller_origin())
 
     def numpy(self) -> NDArray[np.generic]:
         """The elements as a NumPy array over the same memory, to be read only: a gradient may still need them.

@@ -74,6 +74,8 @@ if TYPE_CHECKING:
     from nnc.nn.modules.linear import *
     from nnc.nn.modules.module import Module as Module
     from nnc.nn.modules.module import Parameter as Parameter
+    from nnc.nn.modules.module import ParameterDict as ParameterDict
+    from nnc.nn.modules.module import ParameterList as ParameterList
     from nnc.nn.modules.positions import *
     from nnc.nn.modules.recurrent_layers import *
     from nnc.nn.modules.transformer_modules import *
@@ -151,9 +153,9 @@ _HOMES = homes({
         "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
     "nnc.nn.modules.channels_first_pools":
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d AvgPool3d Dropout2d MaxPool1d MaxPool2d MaxPool3d",
-    "nnc.nn.modules.containers": "ModuleDict ModuleList ParameterDict ParameterList",
+    "nnc.nn.modules.containers": "ModuleDict ModuleList",
     "nnc.nn.modules.linear": "Linear",
-    "nnc.nn.modules.module": "Module Parameter",
+    "nnc.nn.modules.module": "Module Parameter ParameterDict ParameterList",
     "nnc.nn.modules.positions": "RoPE SinusoidalPositionalEncoding",
     "nnc.nn.modules.recurrent_layers": "GRU LSTM RNN",
     "nnc.nn.modules.transformer_modules":

@@ -30,7 +30,7 @@ from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.state import HasParameters, constant_of, current
 from nnc.dynamic.traced import FunctionTrace, TracedValue, active_trace, is_array
 from nnc.dynamic.transforms.batched import BatchedValue, VmapLevel, active_levels, vmap
-from nnc.dynamic.transforms.leaves import as_array_like, flatten_arrays, unbatched
+from nnc.dynamic.transforms.leaves import as_array_like, flatten_arrays, trained_of, unbatched
 from nnc.dynamic.transforms.transformed import Function, transformation
 from nnc.dynamic.tree import Structure, Tree, flatten, map_leaves
 from nnc.dynamic.variable import Variable
@@ -90,7 +90,7 @@ def _by_parameters(owner: object, function: Function, has_aux: bool) -> Function
         with world.entered():
             result = function(*args, **kwargs)
             value, aux = result if has_aux else (result, None)
-            variables = owner.trainable_parameters()
+            variables = trained_of(owner)
             leaves = [current(variable) for variable in variables.values()]
             slopes = world.constant_slopes(world.scalar(value), leaves)
             value, aux = map_leaves(_detached, (value, aux))

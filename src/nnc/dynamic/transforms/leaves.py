@@ -8,10 +8,12 @@ from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.state import HasParameters
 from nnc.dynamic.traced import is_array
 from nnc.dynamic.transforms.batched import BatchedValue
 from nnc.dynamic.tree import Structure, Tree, flatten
-from nnc.errors import ArgumentError
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, UsageError
 
 
 class ArrayPlaces:
@@ -29,6 +31,15 @@ class ArrayPlaces:
         for place, array in zip(self.places, arrays, strict=True):
             leaves[place] = array
         return self.structure.unflatten(leaves)
+
+
+def trained_of(owner: HasParameters) -> dict[str, Variable]:
+    """What is trained of a layer, by path; UsageError where that is nothing."""
+    variables = owner.trainable_parameters()
+    if not variables:
+        got, fix = f"{type(owner).__name__} of which nothing is trained", "self.w = nn.Parameter(w); net.unfreeze()"
+        raise UsageError("value_and_grad", got=got, need="parameters", fix=fix, origin=caller_origin())
+    return variables
 
 
 def unbatched(value: Tree) -> Tree:

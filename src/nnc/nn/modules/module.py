@@ -7,26 +7,30 @@
         def forward(self, x):
             return self.out(nnc.tanh(self.hidden(x)))
 
-Paths of tensors are names of attributes: `hidden.weight`. Shapes are those of the first call, or of the model that the
+Paths of tensors are names of attributes: `hidden.weight`; a list or dictionary of parameters becomes a module that
+holds them, `nn.ParameterList` or `nn.ParameterDict`. Shapes are those of the first call, or of the model that the
 module is a layer of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnc.arguments import checked
+from nnc.arguments import checked, explained, shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import assign, parameter_over, shared_or_assigned
+from nnc.dynamic.tree import Tree
 from nnc.dynamic.variable import Variable
-from nnc.errors import ArgumentError, UsageError
+from nnc.errors import ArgumentError, IndexRangeError, UsageError
 from nnc.nn.layers.layer import MultiLayer, Scope, T
 from nnc.nn.modules.nested_values import (
     STATIC,
@@ -42,6 +46,8 @@ from nnc.nn.state.weight_order import in_first
 
 # What other libraries call the function of a module.
 FORWARD = ("__call__", "call")
+# What a parameter is made of.
+Value = ArrayLike | Tensor | Variable
 # What may hold layers.
 CONTAINERS = (dict, list, tuple)
 # What may take the place of a tensor as it is.
@@ -71,7 +77,9 @@ class Module(MultiLayer):
     """A layer that is written as a function of its inputs: subclasses say what `forward` computes.
 
     Attributes that are layers, or lists, tuples and dictionaries of them, are its layers; variables that are leaves
-    (`nn.Parameter`) are trained. A subclass may call the function `forward`, `__call__` or `call`.
+    (`nn.Parameter`) are trained. A subclass may call the function `forward`, `__call__` or `call`. In a class that says
+    `__call__`, as MLX's and Equinox's do, other float arrays are parameters too, unless their names begin with `_`; in
+    one that says `forward`, they are constants, as in PyTorch.
 
     >>> class Twice(nn.Module):
     ...     def __init__(self):
@@ -86,9 +94,13 @@ class Module(MultiLayer):
     """
 
     branches_in_training: ClassVar[bool] = True
+    # Whether float arrays that are attributes are parameters, as in MLX: the name of the function tells the school.
+    trains_arrays: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if not vars(cls).keys().isdisjoint((*FORWARD, "forward")):
+            cls.trains_arrays = "__call__" in vars(cls) and "forward" not in vars(cls)
         for name in FORWARD:
             if name in vars(cls) and "forward" not in vars(cls):
                 cls.forward = vars(cls)[name]  # type: ignore[method-assign]  # of the subclass
@@ -142,7 +154,12 @@ class Module(MultiLayer):
     def named_children(self) -> list[tuple[str, LayerState]]:
         """The layers among the attributes, by their names: `blocks.0`, `heads.left` in lists and dictionaries."""
         layers: dict[str, LayerState] = {}
-        for name, value in vars(self).items():
+        for name, attribute in list(vars(self).items()):
+            value = attribute
+            if isinstance(attribute, CONTAINERS):
+                value = _held(attribute, partial(self._holds, name))
+                if value is not attribute:
+                    object.__setattr__(self, name, value)
             if isinstance(value, LayerState):
                 layers[name] = value
             elif isinstance(value, CONTAINERS):
@@ -193,13 +210,22 @@ class Module(MultiLayer):
                 assign(own.statistics[name], value)
         elif name in own.variables and isinstance(value, ArrayOperand):
             own.variables[name] = shared_or_assigned(own.variables[name], value)
-        elif isinstance(value, Variable) and value.graph.is_leaf(value):
+        elif isinstance(value, Variable) and (value.graph.is_leaf(value) or self._trains(name, value)):
             vars(self).pop(name, None)
-            own.variables[name] = value
+            own.variables[name] = value if value.graph.is_leaf(value) else Parameter(value)
         else:
             own.variables.pop(name, None)
             own.statistics.pop(name, None)
             object.__setattr__(self, name, value)
+
+    def _holds(self, name: str, value: Variable) -> bool:
+        """Whether an array in a list or dictionary is a parameter."""
+        return value.graph.is_leaf(value) or (value.place is None and self._trains(name, value))
+
+    def _trains(self, name: str, value: Variable) -> bool:
+        """Whether an array that is no leaf is a parameter here; what a running `forward` keeps is none."""
+        floats = value.spec.dtype.is_float and not name.startswith("_")
+        return floats and type(self).trains_arrays and in_training(self) is None
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # a parameter, in the world of the code that asks
         if not name.startswith("_"):
@@ -238,3 +264,128 @@ def _layers(path: str, value: object) -> Iterator[tuple[str, LayerState]]:
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
             yield from _layers(path_below(path, place), part)
+
+
+@explained
+class ParameterList(Module):
+    """A list of parameters; an array becomes one.
+
+    >>> scales = nn.ParameterList([nnc.ones(2), nnc.zeros(3)])
+    >>> [path for path, _ in scales.named_parameters()], scales[1].shape
+    (['0', '1'], (3,))
+    """
+
+    def __init__(self, values: Iterable[Value] = ()) -> None:
+        super().__init__()
+        self.extend(values)
+
+    def append(self, value: Value) -> Self:
+        """One more at the end."""
+        setattr(self, str(len(self)), _parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Value]) -> Self:
+        """Several more at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.own.variables)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[place] for place in range(len(self))])
+
+    def __getitem__(self, index: int | slice) -> Any:  # noqa: ANN401  # parameters, in the world of the code that asks
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        return getattr(self, self._name(index))
+
+    def __setitem__(self, index: int, value: Value) -> None:
+        setattr(self, self._name(index), _parameter(value))
+
+    def _name(self, index: int) -> str:
+        count = len(self)
+        if not isinstance(index, int) or not -count <= index < count:
+            got, need = f"[{shown(index)}] of {count} parameters", f"a number {-count}..{count - 1}"
+            raise IndexRangeError("ParameterList", got=got, need=need, origin=caller_origin())
+        return str(index % count)
+
+
+@explained
+class ParameterDict(Module):
+    """Parameters by name; an array becomes one.
+
+    >>> scales = nn.ParameterDict({"left": nnc.ones(2)})
+    >>> "left" in scales, scales["left"].requires_grad
+    (True, True)
+    """
+
+    def __init__(self, parameters: Mapping[str, Value] | Iterable[tuple[str, Value]] = ()) -> None:
+        super().__init__()
+        self.update(parameters)
+
+    def update(self, parameters: Tree) -> Self:
+        """Several more, or others by the same names: a dictionary, or pairs of names and values."""
+        for name, value in dict(parameters).items():
+            self[name] = value
+        return self
+
+    def keys(self) -> list[str]:
+        """Their names."""
+        return list(self.own.variables)
+
+    def values(self) -> list[Any]:
+        """The parameters."""
+        return [self[name] for name in self.keys()]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Names and parameters."""
+        return [(name, self[name]) for name in self.keys()]
+
+    def __len__(self) -> int:
+        return len(self.own.variables)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.own.variables
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  # a parameter, in the world of the code that asks
+        if name not in self.own.variables:
+            need = ", ".join(self.keys()) or "one that was set"
+            raise ArgumentError("ParameterDict", got=shown(name), need=need, origin=caller_origin())
+        return value_of(self, name, self.own.variables[name], statistic=False)
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        setattr(self, name, _parameter(value))
+
+
+def _parameter(value: Value) -> Variable:
+    """The parameter itself, or one with a copy of the value."""
+    return value if isinstance(value, Variable) and value.graph.is_leaf(value) else Parameter(value)
+
+
+def _held(value: Any, trains: Callable[[Variable], bool]) -> Any:  # noqa: ANN401  # an attribute of any kind
+    """The attribute with modules in the places of lists and dictionaries of parameters."""
+    if not isinstance(value, CONTAINERS):
+        return value
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    parts = [value[key] for key in keys]
+    parameters = [isinstance(part, Variable) and trains(part) for part in parts]
+    if any(parameters) and all(parameters):
+        if not isinstance(value, dict):
+            return ParameterList(parts)
+        return ParameterDict(value) if all(isinstance(key, str) for key in keys) else value
+    layers = any(isinstance(part, LayerState) for part in parts)
+    if any(held and (layers or not part.graph.is_leaf(part)) for part, held in zip(parts, parameters, strict=True)):
+        got, fix = "a list or dictionary of parameters beside other things", "self.scale = …, an attribute each"
+        raise UsageError("Module", got=got, need="parameters alone", fix=fix)
+    inner = [_held(part, trains) for part in parts]
+    for key, part in zip(keys, inner, strict=True):
+        if part is not value[key]:
+            if isinstance(value, tuple):
+                return tuple(inner)
+            value[key] = part
+    return value

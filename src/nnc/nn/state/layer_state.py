@@ -35,6 +35,7 @@ from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, in_our_or
 from nnc.nn.state.scope import Scope
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
 from nnc.nn.state.tensor_files import OF_LAYERS, is_of_layers, stored_tensors
+from nnc.nn.state.weight_order import in_first, is_in_first
 
 _BUILDING: ContextVar[bool] = ContextVar("building", default=False)
 
@@ -82,10 +83,20 @@ class OwnTensors(LayerHooks, HoldsFunctions):
         self.replays: dict[Hashable, Any] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name != "replays"}
+        turned = [name for name, variable in self.variables.items() if is_in_first(variable)]
+        return {**vars(self), "replays": {}, "turned": turned}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        vars(self).update(state, replays={})
+        turned: Any = state.pop("turned", ())
+        vars(self).update(state)
+        for name in turned:
+            in_first(self.variables[name])
+
+    def let_train(self, names: str | Collection[str], wanted: bool) -> None:
+        """Train the parameters of these names, or keep them as they are."""
+        for name in self.variables.keys() & ({names} if isinstance(names, str) else set(names)):
+            if self.variables[name].dtype.is_continuous:
+                self.variables[name].requires_grad = wanted
 
     def mode(self) -> tuple[bool, bool, tuple[tuple[int, bool, Device], ...]]:
         """What a compiled program depends on beside values."""
@@ -205,9 +216,14 @@ class LayerState(HookedLayer, HoldsFunctions):
     def state_dict(self) -> dict[str, Variable]:
         """Copies of all parameters and statistics by path, as `Model.state_dict` names them: constants.
 
-        A tensor that layers share stands under each of its names.
+        A tensor that layers share stands under each of its names. What a copy is given in place, the layer has too, as
+        in PyTorch; UsageError where the layer was trained meanwhile.
+
+        >>> layer = nn.Linear(2, 2)
+        >>> layer.state_dict()["bias"].fill_(3).tolist(), layer.bias.tolist()
+        ([3.0, 3.0], [3.0, 3.0])
         """
-        return {path: eager.tensor(variable.tensor.clone(), share=True) for path, variable in self._tensors().items()}
+        return {path: variable.snapshot() for path, variable in self._tensors().items()}
 
     def update(self, parameters: Tree) -> Self:
         """Set those parameters and statistics that there are values of, nested as `parameters()` has them, as in MLX.
@@ -298,16 +314,28 @@ class LayerState(HookedLayer, HoldsFunctions):
         """Whether calls are those of training."""
         return self.own.training
 
-    def freeze(self) -> Self:
-        """Keep the parameters of this layer and of those below it as they are, here and in models."""
-        for layer in self.modules():
-            layer.own.frozen = True
+    def freeze(self, *, recurse: bool = True, keys: str | Collection[str] | None = None) -> Self:
+        """Keep the parameters of this layer and of those below it as they are, here and in models.
+
+        With `keys` those of these names, such as "bias"; unless it should `recurse`, those of this layer.
+        """
+        for layer in self.modules() if recurse else [self]:
+            layer.own.frozen |= keys is None
+            layer.own.let_train(keys or (), False)
         return self
 
-    def unfreeze(self) -> Self:
-        """Train them again."""
-        for layer in self.modules():
-            layer.own.frozen = False
+    def unfreeze(self, *, recurse: bool = True, keys: str | Collection[str] | None = None) -> Self:
+        """Train them again, those too that `p.requires_grad = False` keeps.
+
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+        >>> list(net.freeze().unfreeze(keys="bias").trainable_parameters())
+        ['0.bias', '1.bias']
+        """
+        for layer in self.modules() if recurse else [self]:
+            own = layer.own
+            own.let_train(own.variables if own.frozen and keys is not None else (), False)
+            own.frozen = False
+            own.let_train(own.variables if keys is None else keys, True)
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:

@@ -17,4 +17,4 @@ def in_first(parameter: Variable) -> Variable:
 
 def is_in_first(parameter: Variable) -> bool:
     """Whether its last axes are [in, out], and not its first ones [out, in]."""
-    return _IN_FIRST.get(id(parameter)) is parameter
+    return _IN_FIRST.get(id(parameter.owner)) is parameter.owner
