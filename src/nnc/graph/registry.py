@@ -102,6 +102,15 @@ class Registry:
                 raise self._taken(name)
             self._names[name] = op
 
+    @staticmethod
+    def named(name: str) -> Registry:
+        """The registry of this name that was made last. Raises RegistryError when there is none."""
+        registry = _REGISTRIES.get(name)
+        if registry is None:
+            got, need = "an unknown name", "one of " + " ".join(sorted(_REGISTRIES))
+            raise RegistryError(f"registry {name!r}", got=got, need=need)
+        return registry
+
     def op(self, name: str) -> Op[object]:
         """The operator of this name or alias. Raises RegistryError that suggests near names."""
         registered = self._names.get(name)
@@ -158,7 +167,7 @@ class Registry:
                 got="a name that a later registry has",
                 need="a name of its own to be pickled",
             )
-        return registry_named, (self.name,)
+        return Registry.named, (self.name,)
 
     def __repr__(self) -> str:
         return f"Registry({self.name!r}, {len(self)} operators)"
@@ -205,14 +214,6 @@ class Registry:
 _REGISTRIES: Final[WeakValueDictionary[str, Registry]] = WeakValueDictionary()
 
 default_registry: Final = Registry("nnc")
-
-
-def registry_named(name: str) -> Registry:
-    """The registry of this name that was made last. Raises RegistryError when there is none."""
-    registry = _REGISTRIES.get(name)
-    if registry is None:
-        raise RegistryError(f"registry {name!r}", got="an unknown name", need="one of " + " ".join(sorted(_REGISTRIES)))
-    return registry
 
 
 class Op(Generic[A_co]):

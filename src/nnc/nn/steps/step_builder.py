@@ -71,21 +71,34 @@ class StepBuilder:
         All differentiate by one schedule: the one that is asked for, or by which the first stage takes less memory.
         """
 
-        def planned(stage: int, schedule: Schedule | None) -> PlannedStep:
-            builder = replace(self, options=replace(self.options, stage=stage))
-            if schedule is None:
-                return builder._traced(key, precision).planned()
-            return pipelined(builder.begin(key.kind, precision), key, schedule).planned()
+        if not key.kind.differentiates:
+            return lambda stage: self._at(stage)._traced(key, precision).planned()
+        firsts = dict[Schedule, PlannedStep]()
 
         def arena(schedule: Schedule) -> int:
+            firsts[schedule] = self._at(0)._pipelined(key, precision, schedule).planned()
             return firsts[schedule].step.program.memory().arena
 
-        asked = self.options.pipeline.schedule
-        if not key.kind.differentiates or asked is not None:
-            return partial(planned, schedule=asked if key.kind.differentiates else None)
-        firsts = {schedule: planned(0, schedule) for schedule in SCHEDULES}
-        chosen = min(SCHEDULES, key=arena)
-        return lambda stage: planned(stage, chosen) if stage else firsts[chosen]
+        def choose() -> Schedule:
+            return min(SCHEDULES, key=arena)
+
+        schedule = self.options.pipeline.schedule
+        if schedule is None:
+            place = self._at(0)._pipelined(key, precision, SCHEDULES[0]).place()
+            schedule = choose() if place is None else place.choice(SCHEDULES, choose)
+
+        def planned(stage: int) -> PlannedStep:
+            known = None if stage else firsts.get(schedule)
+            return known or self._at(stage)._pipelined(key, precision, schedule).planned()
+
+        return planned
+
+    def _at(self, stage: int) -> StepBuilder:
+        """That of a stage."""
+        return replace(self, options=replace(self.options, stage=stage))
+
+    def _pipelined(self, key: StepKey, precision: DType | None, schedule: Schedule) -> TracedStep:
+        return pipelined(self.begin(key.kind, precision), key, schedule)
 
     def _template(self, key: StepKey, precision: DType | None, opening: Opening) -> StepTemplate | None:
         """The step for open sizes; None where layers refuse them, whose code may be anybody's."""

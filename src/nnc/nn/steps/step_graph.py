@@ -262,7 +262,7 @@ class TracedStep:
 
     def planned(self) -> PlannedStep:
         """The step from the disk, or behind its passes and planned, which is kept when it is laid out."""
-        place = self._place()
+        place = self.place()
         if place is None:
             return self.drafted().planned()
         reports: list[Report] = []
@@ -275,10 +275,10 @@ class TracedStep:
         step = ModelStep(place.program(anew), *self.ends, reports)
         return PlannedStep(step, self.step.given, self.step.precision)
 
-    def _place(self) -> GraphPlace | None:
-        """Where the disk may have the program; None for what is measured, of several ranks, or on a device."""
+    def place(self) -> GraphPlace | None:
+        """Where the disk may have the program; None for what is measured, or on a device."""
         options, (inputs, targets, results) = self.step.options, self.ends
-        if options.autotune or options.mesh is not None or not options.device.is_host:
+        if options.autotune or not options.device.is_host:
             return None
         precision, limit = self.step.precision, None if options.arena is None else options.arena.limit
         decisions = (
@@ -287,6 +287,9 @@ class TracedStep:
             options.memory_limit,
             limit,
             options.deterministic,
+            options.mesh,
+            tuple(self.step.units.items()),
+            tuple(self.step.order),
         )
         bound = tuple(self.step.given.values())
         asked = RequestedGraph(self.step.graph, (*inputs, *targets), results, bound, self.carry)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -24,49 +24,40 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import Program
 from nnc.core.running.stored_steps import STEP_STORES, RestoredSteps, StoredKernel, StoredLaunch, StoredSteps
 from nnc.core.values.device import HOST, device_of
-from nnc.core.values.dtype import dtype_of
-from nnc.core.values.spec import Layout, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import SymbolError
 from nnc.planning import Block, Plan, Problem, Witness, faults
 from nnc.symbolic.compiler.place.memory_statement import DeviceBytes, MemoryStatement
 from nnc.symbolic.compiler.shared_arena import Arena
+from nnc.symbolic.compiler.stored_calls import LoadedCalls, Memory, StoredCalls
+from nnc.symbolic.compiler.stored_calls import StoredPort as StoredPort
 
 if TYPE_CHECKING:
-    # What is kept; a program from the disk needs neither.
+    # What is kept; a program from the disk needs none of it.
+    from nnc.concrete.run import Fixed
     from nnc.symbolic.compiler.compiled import Compiled, ProgramMemory
     from nnc.symbolic.ir import Symbol
 
 WORD = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPort:
-    """Where an input or output lies: in a span, 0 for the arena and i + 1 for bound tensor i, from `offset` on."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str
-    span: int
-    offset: int
-    strides: tuple[int, ...]
-
-    def tensor(self, storages: Sequence[Storage], begins: Sequence[int]) -> Tensor:
-        """The tensor there; of each span the storage and where it begins in it."""
-        spec = TensorSpec(self.shape, dtype_of(self.dtype), Layout(self.layout))
-        return Tensor(spec, storages[self.span], begins[self.span] + self.offset, self.strides)
+# Steps of a backend, or calls of Python's kernels between them.
+StoredPart: TypeAlias = StoredSteps | StoredCalls
+RestoredPart: TypeAlias = RestoredSteps | LoadedCalls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredProgram:
-    """Steps of a backend on an arena and on bound tensors of so many bytes each, with all that a caller asks of it.
+    """Parts in order on an arena and on bound tensors of so many bytes each, with all that a caller asks of it.
 
-    Of two `parts` the second one begins to write bound tensors. An input that no step reads has no place.
+    Steps are those of the `backend`. Part `begin` is the first that may write bound tensors; with None any may.
+    An input that no step reads has no place.
     """
 
     backend: str
-    parts: tuple[StoredSteps, ...]
+    parts: tuple[StoredPart, ...]
+    begin: int | None
     bound: tuple[int, ...]
     inputs: tuple[StoredPort | None, ...]
     outputs: tuple[StoredPort, ...]
@@ -82,7 +73,7 @@ class StoredProgram:
         outputs: Sequence[Symbol],
         bound: Sequence[Symbol] | None = None,
     ) -> tuple[Self, tuple[Tensor, ...]] | None:
-        """The program, and the tensors that it is bound to; None for one that is more than native steps in order.
+        """The program, and the tensors that it is bound to; None for one that is more than steps and calls in order.
 
         Of the symbols `bound`, in this order, or of all that it has: those may not be written.
         """
@@ -103,23 +94,19 @@ class StoredProgram:
         bound = _bound_tensors(compiled, memory, symbols)
         if bound is None:
             return None
-        spans = [(memory.arena.address + memory.base, memory.nbytes)]
-        spans += [(tensor.address, tensor.spec.nbytes) for tensor in bound]
-        backend = " ".join({step.backend.name: None for part in fixed for step in part})
-        store = STEP_STORES.of(backend) if all(tensor.is_contiguous for tensor in bound) else None
-        if store is None:
+        places = _memory_of(memory, bound)
+        recorded = _recorded(fixed, places) if all(tensor.is_contiguous for tensor in bound) else None
+        if recorded is None:
             return None
-        recorded = [store.recorded([call for step in part for call in step.calls], spans) for part in fixed]
-        parts = tuple(part for part in recorded if part is not None)
-        ports = [_port(compiled, symbol, memory, bound) for symbol in (*inputs, *outputs)]
+        ports = [_port(compiled, symbol, places) for symbol in (*inputs, *outputs)]
         made = tuple(port for port in ports[len(inputs) :] if port is not None)
-        if len(parts) < len(fixed) or len(made) < len(outputs):
+        if len(made) < len(outputs):
             return None
         nbytes = tuple(tensor.spec.nbytes for tensor in bound)
         # The names of blocks are those of a graph that nobody has any more.
         problem = replace(problem, blocks=tuple(replace(block, name="") for block in problem.blocks))
         given = tuple(ports[: len(inputs)])
-        return cls(backend, parts, nbytes, given, made, compiled.memory(), problem, plan), bound
+        return cls(*recorded, nbytes, given, made, compiled.memory(), problem, plan), bound
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -139,21 +126,41 @@ def _bound_tensors(
     return bound if alone and all(tensor.extent in known for tensor in memory.tensors.values()) else None
 
 
-def _port(compiled: Compiled, symbol: Symbol, memory: ProgramMemory, bound: Sequence[Tensor]) -> StoredPort | None:
+def _memory_of(memory: ProgramMemory, bound: Sequence[Tensor]) -> Memory:
+    """The spans that operands of a program lie in."""
+    rows = [(tensor.storage, tensor.offset, tensor.spec.nbytes) for tensor in bound]
+    return [(memory.arena, memory.base, memory.nbytes), *rows]
+
+
+def _recorded(
+    fixed: Sequence[Sequence[Fixed]], places: Memory
+) -> tuple[str, tuple[StoredPart, ...], int | None] | None:
+    """The backend of native steps, all parts in order, and which is the first behind the cut of `fixed`."""
+    steps = [step for part in fixed for step in part]
+    names = dict.fromkeys(step.backend.name for step in steps if STEP_STORES.of(step.backend.name) is not None)
+    backend, spans = " ".join(names), [(storage.address + begin, nbytes) for storage, begin, nbytes in places]
+    store = STEP_STORES.of(backend)
+    if store is None or len(fixed) > 2:
+        return None
+    parts: list[StoredPart] = []
+    begin = None
+    for number, cut in enumerate(fixed):
+        begin = len(parts) if number else None
+        for name, run in groupby(cut, lambda step: step.backend.name):
+            calls = [call for step in run for call in step.calls]
+            part = store.recorded(calls, spans) if name in names else StoredCalls.of(name, calls, places)
+            if part is None:
+                return None
+            parts.append(part)
+    return backend, tuple(parts), begin
+
+
+def _port(compiled: Compiled, symbol: Symbol, places: Memory) -> StoredPort | None:
     """Where a symbol lies; None where it has no memory, or is in blocks."""
     try:
-        tensor = compiled.tensor(symbol)
+        return StoredPort.of(compiled.tensor(symbol), places)
     except SymbolError:
         return None
-    spec, layout = tensor.spec, tensor.spec.layout
-    if not isinstance(layout, Layout):
-        return None
-    rows = [(memory.arena, memory.base), *((value.storage, value.offset) for value in bound)]
-    sizes = (memory.nbytes, *(value.spec.nbytes for value in bound))
-    for span, ((storage, begin), nbytes) in enumerate(zip(rows, sizes, strict=True)):
-        if tensor.storage is storage and begin <= tensor.offset <= begin + nbytes:
-            return StoredPort(spec.shape, spec.dtype.name, layout.value, span, tensor.offset - begin, tensor.strides)
-    return None
 
 
 def stored_program(content: Mapping[str, Any]) -> StoredProgram:
@@ -169,7 +176,8 @@ def stored_program(content: Mapping[str, Any]) -> StoredProgram:
     sizes = (statement.arena, *bound)
     return StoredProgram(
         content["backend"],
-        tuple(map(_steps, content["parts"])),
+        tuple([_part(row, sizes) for row in content["parts"]]),
+        _begin(content["begin"], len(content["parts"])),
         bound,
         tuple(None if row is None else _port_of(row, sizes) for row in content["inputs"]),
         tuple(_port_of(row, sizes) for row in content["outputs"]),
@@ -203,6 +211,18 @@ def _port_of(row: Mapping[str, Any], sizes: Sequence[int]) -> StoredPort:
     whole = Storage.owned(None, 0, sizes[port.span], "")
     port.tensor([whole] * (port.span + 1), [0] * (port.span + 1))
     return port
+
+
+def _part(row: Mapping[str, Any], sizes: Sequence[int]) -> StoredPart:
+    if "calls" in row:
+        return StoredCalls.read(row, lambda port: _port_of(port, sizes))
+    return _steps(row)
+
+
+def _begin(place: int | None, count: int) -> int | None:
+    if place is not None and not 0 <= _number(place) <= count:
+        raise ValueError(f"part {place} of {count}")
+    return place
 
 
 def _steps(row: Mapping[str, Any]) -> StoredSteps:
@@ -262,10 +282,10 @@ class RestoredProgram(Uncopied):
 
     stored: StoredProgram
     statement: MemoryStatement
-    parts: tuple[RestoredSteps, ...]
+    parts: tuple[RestoredPart, ...]
     tensors: tuple[Tensor, ...]
     arena: Arena
-    # Called in front of the second part.
+    # Called in front of part `stored.begin`.
     begin: Callable[[], None] | None = None
     _concrete: ConcreteGraph | None = None
     _storages: Mapping[str, Storage] | None = None
@@ -308,9 +328,11 @@ class RestoredProgram(Uncopied):
             places = [host, *(tensor.storage for tensor in self.tensors)]
             begins = [base, *(tensor.offset for tensor in self.tensors)]
             concrete = ConcreteGraph(runs=self.arena.runs)
-            self.programs = tuple([part.on(spans) for part in self.parts])
+            self.programs = tuple(
+                [part.over(places, begins) if isinstance(part, LoadedCalls) else part.on(spans) for part in self.parts]
+            )
             for number, program in enumerate(self.programs):
-                if number and self.begin is not None:
+                if number == self.stored.begin and self.begin is not None:
                     concrete.add_noop(self.begin)
                 concrete.add_noop(program)
             concrete.prepare()
@@ -336,11 +358,11 @@ def restored(stored: StoredProgram, tensors: Sequence[Tensor], arena: Arena) -> 
     return RestoredProgram(stored, stored.statement, parts, tuple(tensors), arena)
 
 
-def restored_parts(stored: StoredProgram) -> tuple[RestoredSteps, ...] | None:
-    """The steps with their kernels loaded, as `StepStore.restored`."""
+def restored_parts(stored: StoredProgram) -> tuple[RestoredPart, ...] | None:
+    """The parts with their kernels loaded, as `StepStore.restored`."""
     store, sizes = STEP_STORES.of(stored.backend), (stored.statement.arena, *stored.bound)
     if store is None:
         return None
-    loaded = [store.restored(part, sizes) for part in stored.parts]
+    loaded = [part.loaded() if isinstance(part, StoredCalls) else store.restored(part, sizes) for part in stored.parts]
     parts = tuple(part for part in loaded if part is not None)
     return parts if len(parts) == len(loaded) else None

@@ -9,7 +9,7 @@ runs, and another graph is another key (docs/design/0041-programs-on-disk.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -29,7 +29,6 @@ from nnc.core.values.recorder import PROFILER
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import NncError, ShapeError, SymbolError
-from nnc.graph import default_registry
 from nnc.ops.rules import INFER
 from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement
 from nnc.symbolic.compiler.compiled import Bindings, check_bindings, own_all
@@ -39,6 +38,7 @@ from nnc.symbolic.records import ExecSymbol, TensorKey
 from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk
 
 R = TypeVar("R")
+N = TypeVar("N", bound=str)
 
 # What a record of another form raises where it is read.
 OTHER_FORMS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, NncError)
@@ -94,14 +94,17 @@ def graph_text(graph: SymbolicGraph) -> str:
             return ""
         order = [int(graph.execs.edge(edge).source) for edge in graph.given_order(exec_key)]
         named = f"{exec_key} {execution.name!r} {execution.optimize} {order} {execution.inputs} {execution.outputs}"
-        lines += [f"{named} {execution.command.op.name}", text_of(execution.command.attrs)]
+        lines += [
+            f"{named} {execution.command.op.registry.name} {execution.command.op.name}",
+            text_of(execution.command.attrs),
+        ]
     return "\n".join(lines) if all(lines) else ""
 
 
 def _is_own(execution: ExecSymbol) -> bool:
-    """Whether the operator is one of this package's, which its name says."""
+    """Whether the operator is one that a module of this package has defined: its name says all of it."""
     op = execution.command.op
-    return op.registry is default_registry and op in INFER and INFER[op].__module__.startswith("nnc.")
+    return op.site is not None and op in INFER and INFER[op].__module__.startswith("nnc.")
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +137,17 @@ class GraphPlace:
         made = anew()
         made.behind_layout = self._keep
         return made
+
+    def choice(self, names: Sequence[N], choose: Callable[[], N]) -> N:
+        """One of these names: that which the disk has for the graph, or what `choose` gives, which is kept."""
+        key = self.disk.key(f"choice {self.key}")
+        kept = (self.disk.load(key) or {}).get("choice")
+        for name in names:
+            if name == kept:
+                return name
+        chosen = choose()
+        self.disk.store(key, {"choice": chosen})
+        return chosen
 
     def _load(self, anew: Callable[[], Compiled]) -> CachedGraph | None:
         """None for what does not fit."""
@@ -334,7 +348,7 @@ class CachedGraph(Uncopied):
             need = "every input that outputs need written before each run"
             raise SymbolError("run", got=f"no value for {names}", need=need, fix="write() it")
         self.take_turn()
-        self.begun = len(self._source.program.parts) < 2
+        self.begun = self._source.program.stored.begin is None
         concrete.run()
         return tuple([self._results[symbol.key].numpy() for symbol in outputs])
 

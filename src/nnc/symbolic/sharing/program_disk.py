@@ -35,8 +35,10 @@ from nnc.errors import FormatError, MemoryLimitError
 
 PACKAGE_FOLDER = Path(__file__).parents[2]
 # What makes a program, beside what kernels are made by: those sources are part of the backend's key.
-MAKERS = ("concrete", "dynamic", "nn", "onnx", "planning", "symbolic")
-MODULES = ImportedModules("nnc.concrete.", "nnc.onnx.", "nnc.planning.", "nnc.symbolic.")
+MAKERS = ("concrete", "dynamic", "nn", "onnx", "parallel", "planning", "symbolic")
+MODULES = ImportedModules(
+    "nnc.concrete.", "nnc.onnx.", "nnc.parallel.ordering", "nnc.parallel.pipelining", "nnc.planning.", "nnc.symbolic."
+)
 MODULES.watch()
 # Of the bytes that objects may take: what programs and their weights may, and the weights of one program.
 PROGRAM_SHARE, WEIGHT_SHARE, MOST_SHARE = 16, 2, 8
