@@ -201,6 +201,21 @@ def test_what_stages_cannot_do_says_so() -> None:
         made.train_on_batch(X, Y)
     with pytest.raises(ShapeError):
         made.memory(0)
-    language = nn.Model(LLaMA(11, 8, 2, 2, 2, 8), (nn.UpTo(8),), input_dtype=nnc.i32, mesh=mesh)
-    with pytest.raises(UsageError, match="a generate step of several stages"):
-        nn.generate(language, [1], 2)
+
+
+def test_stages_write_the_text_of_one_rank_and_keep_what_their_own_layers_read() -> None:
+    prompts = [[1, 2, 3], [5, 6]]
+
+    def written(mesh: Mesh | None) -> tuple[list[Any], int, int]:
+        language = nn.Model(LLaMA(11, 8, 2, 2, 2, 8), (nn.UpTo(16),), input_dtype=nnc.i32, mesh=mesh)
+        texts: list[Any] = [nn.generate(language, prompts, 3, beams=2), [*nn.stream(language, [4], 3, cache=False)]]
+        weights = sum(tensor.spec.nbytes for tensor in language.tensors().values())
+        return texts, language.memory(4, "generate", 8).cache, weights
+
+    texts, cache, weights = written(None)
+    ranks = run_ranks(2, lambda rank: written(Mesh(pipe=2)))
+    assert [own for own, _, _ in ranks] == [texts] * 2
+    assert [own for _, own, _ in ranks] == [cache // 2] * 2
+    assert sum(own for _, _, own in ranks) == weights
+    unlaunched = nn.Model(LLaMA(11, 8, 2, 2, 2, 8), (nn.UpTo(16),), input_dtype=nnc.i32, mesh=Mesh(pipe=2))
+    assert unlaunched.memory(4, "generate", 8).cache == cache // 2

@@ -97,43 +97,43 @@ def cross(
     execs: Iterable[ExecKey],
     results: Sequence[Symbol],
     part: int,
-) -> tuple[Symbol, ...]:
+) -> tuple[tuple[Symbol, ...], dict[TensorKey, int]]:
     """Transfers in a forward graph, whose weights have stages: a value is computed where the last of its operands is.
 
-    Results are on the last stage.
+    Results are on the last stage; and of which stage each value is.
     """
     crossing = _Crossing(graph, group, dict(stages), part)
     for key in execs:
         crossing.visit(key)
-    return tuple([graph.symbol(crossing.on(symbol.key, group.size - 1)) for symbol in results])
+    return tuple([graph.symbol(crossing.on(symbol.key, group.size - 1)) for symbol in results]), crossing.stages
 
 
 class _Crossing:
     def __init__(self, graph: SymbolicGraph, group: RankGroup, stages: dict[TensorKey, int], part: int) -> None:
-        self._graph, self._group, self._stages, self._part = graph, group, stages, part
+        self._graph, self._group, self.stages, self._part = graph, group, stages, part
         self._moved: dict[tuple[TensorKey, int], TensorKey] = {}
 
     def visit(self, key: ExecKey) -> None:
         record = self._graph.execs[key]
-        known = [self._stages.get(self._graph.root(each)) for each in record.inputs if each is not None]
+        known = [self.stages.get(self._graph.root(each)) for each in record.inputs if each is not None]
         stage = max((each for each in known if each is not None), default=None)
         if stage is None:
             return
         inputs = tuple([None if each is None else self.on(each, stage) for each in record.inputs])
         if inputs != record.inputs:
             self._graph.replace_exec(key, replace(record, inputs=inputs))
-        self._stages.update((self._graph.root(out), stage) for out in record.outputs)
+        self.stages.update((self._graph.root(out), stage) for out in record.outputs)
 
     def on(self, key: TensorKey, stage: int) -> TensorKey:
         """The value on this stage; what depends on no weight is computed on each."""
-        own = self._stages.get(self._graph.root(key))
+        own = self.stages.get(self._graph.root(key))
         if own is None or own == stage:
             return key
         if (key, stage) not in self._moved:
             attrs = StageTransferAttrs(self._group, own, stage, len(self._moved), self._part)
             (moved,) = self._graph.apply(Command(TRANSFER, attrs), [self._graph.symbol(key)])
             self._moved[key, stage] = moved.key
-            self._stages[moved.key] = stage
+            self.stages[moved.key] = stage
         return self._moved[key, stage]
 
 

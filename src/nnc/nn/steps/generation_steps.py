@@ -17,8 +17,10 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.model_step import CACHE, Ends, ModelStep, PlannedStep
 from nnc.nn.steps.padding import Built
 from nnc.nn.steps.step_graph import StepGraph
+from nnc.nn.steps.training_steps import forward_only
 from nnc.ops import broadcast_to, gather, reshape, scatter
 from nnc.symbolic import Symbol
+from nnc.symbolic.records import ExecKey
 
 # Of caches in a trace; no other size there is the same.
 TRACED_CAPACITY = 11
@@ -29,7 +31,7 @@ def generating(step: StepGraph, key: StepKey, freezing: Freezing | None) -> Plan
     parameters = dict(step.given)
     ends, carry = _generation(step, key)
     if freezing is None:
-        return step.traced(ends, carry).planned()
+        return forward_only(step, ends, carry).planned()
     frozen = without_weights(replace(step, given=parameters), (*ends[2], *carry), freezing.quantization, folding=())
     frozen.put_in_blocks(freezing.blocks)
     read = frozenset(frozen.read)
@@ -78,9 +80,12 @@ def _generation(step: StepGraph, key: StepKey) -> tuple[Ends, dict[Symbol, Symbo
         return gather(value, broadcast_to(reshape(ends, (batch, 1, 1)), (batch, 1, value.shape[2])), 1)
 
     kept = KeptHeads(step, key, positions, carry, pages)
-    (scores,) = _scores(step, tokens, StepCache(positions, extend, wanted, kept.attend))
-    if not key.outputs:
-        scores = reshape(wanted(scores), (batch, scores.shape[2]))
+    cache, built = StepCache(positions, extend, wanted, kept.attend), list[ExecKey]()
+    with step.graph.observed(built.append):
+        (scores,) = _scores(step, tokens, cache)
+        if not key.outputs:
+            scores = reshape(wanted(scores), (batch, scores.shape[2]))
+    (scores,) = step.in_stages(built, (scores,), carry)
     step.split_products((scores,), carry)
     inputs = (tokens, positions, ends) if pages is None else (tokens, positions, ends, pages.places, pages.starts)
     return (inputs, (), (scores,)), carry

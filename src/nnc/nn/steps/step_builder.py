@@ -28,8 +28,6 @@ from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.minimization import steering_dtype
 from nnc.symbolic.sharing.openings import Opening, Templates
 
-# Steps that networks cut into stages have.
-STAGED = (StepKind.TRAIN, StepKind.BACKWARD, StepKind.APPLY, StepKind.EVALUATE, StepKind.PREDICT)
 # What the sizes of a step are of.
 EXAMPLES = "examples"
 
@@ -48,8 +46,8 @@ class StepBuilder:
 
         A `padded` one has two inputs more: which places are real, and 1 / how many.
         """
-        if self.options.pipe_ranks is not None and key.kind not in STAGED:
-            got, need = f"a {key.kind.value} step of several stages (pipe)", "to train, evaluate or predict"
+        if self.options.pipe_ranks is not None and key.kind is StepKind.FREEZE:
+            got, need = "a frozen step of several stages (pipe)", "to train, evaluate, predict or generate"
             raise UsageError("Model", got=got, need=need, fix="Mesh(data=…, tensor=…), or more parts of a batch")
         if key.kind is StepKind.APPLY:
             return applied(self.begin(key.kind))
@@ -71,6 +69,8 @@ class StepBuilder:
         All differentiate by one schedule: the one that is asked for, or by which the first stage takes less memory.
         """
 
+        if key.kind is StepKind.GENERATE:
+            return lambda stage: generating(self._at(stage).begin(key.kind, precision), key, None)
         if not key.kind.differentiates:
             return lambda stage: self._at(stage)._traced(key, precision).planned()
         firsts = dict[Schedule, PlannedStep]()

@@ -57,6 +57,8 @@ class StepGraph:
     # Of execs of a pipeline: for which part of a batch they are, in which pass; and in what order our stage does it.
     units: dict[ExecKey, Unit] = field(default_factory=dict)
     order: list[Unit] = field(default_factory=list)
+    # The stage that has what a generation keeps, by name.
+    keepers: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
     def begin(
@@ -108,6 +110,26 @@ class StepGraph:
         if path not in self.given:
             self.weight(self.specs[path])
         return self.given[path] if path in self.given else self.elsewhere[path]
+
+    def in_stages(
+        self, built: Sequence[ExecKey], results: tuple[Symbol, ...], carry: Mapping[Symbol, Symbol], part: int = 0
+    ) -> tuple[Symbol, ...]:
+        """Transfers between the stages that compute what was built; `carry` maps what is written to what it renews."""
+        pipe = self.options.pipe_ranks
+        if pipe is None:
+            return results
+        stages = {self.graph.root(whole.key): self.specs[path].stage for path, whole in self.wholes.items()}
+        results, stages = cross(self.graph, pipe, stages, built, results, part)
+        names = {symbol.key: name for name, symbol in self.given.items()}
+        self.keepers.update((names[old.key], stages.get(self.graph.root(new.key))) for new, old in carry.items())
+        return results
+
+    def own_carry(self, carry: Mapping[Symbol, Symbol]) -> dict[Symbol, Symbol]:
+        """What our stage renews; what others keep is given to them."""
+        for name in [name for name, stage in self.keepers.items() if stage not in (None, self.options.pipe_stage)]:
+            del self.given[name]
+        given = {*self.given.values()}
+        return {new: old for new, old in carry.items() if old in given}
 
     def of_stage(self, results: tuple[Symbol, ...], wanted: Iterable[Symbol]) -> tuple[Symbol, ...]:
         """Leave what our stage computes; `wanted` is what all stages together give."""
@@ -180,10 +202,7 @@ class StepGraph:
         built = list[ExecKey]()
         with self.graph.observed(built.append):
             outputs = self.options.layer.build_many(scope, inputs)
-        pipe = self.options.pipe_ranks
-        if pipe is not None:
-            stages = {self.graph.root(whole.key): self.specs[path].stage for path, whole in self.wholes.items()}
-            outputs = cross(self.graph, pipe, stages, built, outputs, part)
+        outputs = self.in_stages(built, outputs, {}, part)
         self.split_products((*outputs, *(renewed or {}).values()))
         # Where channels are is decided before there are gradients, which would need conversions of their own.
         if has_channels_first(self.graph):

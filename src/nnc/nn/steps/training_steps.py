@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
+from types import MappingProxyType
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
@@ -30,6 +31,7 @@ from nnc.symbolic.minimization import Minimized, Norm, steering_dtype, unscaled,
 # What gradients that were summed over examples are multiplied with to be their mean.
 SHARE = "share"
 GRADIENT = "gradient."
+NOTHING: Mapping[Symbol, Symbol] = MappingProxyType({})
 # What is computed, by what it renews; and results.
 Renewal = tuple[Mapping[Symbol, Symbol], tuple[Symbol, ...]]
 
@@ -322,14 +324,14 @@ def _unit(step: StepGraph, unit: Unit) -> Iterator[None]:
         yield
 
 
-def forward_only(step: StepGraph, ends: Ends) -> TracedStep:
-    """A step without gradients, whose results all stages get."""
+def forward_only(step: StepGraph, ends: Ends, carry: Mapping[Symbol, Symbol] = NOTHING) -> TracedStep:
+    """A step without gradients, whose results all stages get; each renews what it keeps itself."""
     pipe = step.options.pipe_ranks
     if pipe is None:
-        return step.traced(ends, {})
+        return step.traced(ends, carry)
     inputs, targets, results = ends
     step.units.update((key, (0, False)) for key, _ in step.graph.execs.items())
     step.order.append((0, False))
     results = shared(results, pipe, pipe.size - 1)
-    results = step.of_stage(results, results)
-    return step.traced((inputs, targets, results), {})
+    results = step.of_stage(results, (*results, *carry))
+    return step.traced((inputs, targets, results), step.own_carry(carry))
