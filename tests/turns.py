@@ -17,8 +17,8 @@ from zlib import crc32
 import pytest
 
 # Here each case is a promise by itself: a page, a program, an idiom, an option.
-FOLDERS = ("cli", "examples", "idioms", "keras", "project", "vocabulary")
-EVERY_CASE = [Path(__file__).with_name(name) for name in FOLDERS]
+FOLDERS = {"cli", "examples", "idioms", "keras", "project", "vocabulary"}
+TESTS = Path(__file__).parent
 
 
 def turns(cases: int) -> int:
@@ -30,12 +30,18 @@ def waiting(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Those whose turn it is not: which, follows from names alone, so all workers agree, and as if drawn by lot."""
     cases: defaultdict[tuple[str, int | None], list[pytest.Item]] = defaultdict(list)
     night = {item for item in items if item.get_closest_marker("nightly")}
+    # Paths are asked once a file: once a case they took each worker 5 s.
+    promises = {path for path in {item.path for item in items} if _is_promise(path)}
     for item in items:
         mark = item.get_closest_marker("turns")
-        if mark is None and any(folder in item.path.parents for folder in EVERY_CASE):
+        if mark is None and item.path in promises:
             continue
         cases[item.nodeid.partition("[")[0], mark.args[0] if mark else None].append(item)
     return night | {item for (_, number), row in cases.items() for item in _behind(row, number or turns(len(row)))}
+
+
+def _is_promise(path: Path) -> bool:
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[0] in FOLDERS
 
 
 def _behind(row: Iterable[pytest.Item], number: int) -> list[pytest.Item]:

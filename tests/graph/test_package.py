@@ -94,6 +94,12 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """What mypy says about `must_fail.txt`, by line."""
     folder = tmp_path_factory.mktemp("typing")
+    # The package stands there with what it imports: the face of `nnc` imports all, which mypy read for 8 of 11 s.
+    face = folder / "sources" / "nnc" / "__init__.py"
+    face.parent.mkdir(parents=True)
+    face.touch()
+    for name in ("arguments.py", "classes.py", "errors.py", "graph", "vocabulary"):
+        (face.parent / name).symlink_to(PACKAGE.parent / name)
     program = folder / "must_fail.py"
     program.write_text(lines_of_program())
     command = [
@@ -108,7 +114,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     ]
     result = subprocess.run(
         [*command, "--cache-dir", os.devnull, str(program)],
-        env={**environment(), "MYPYPATH": str(PACKAGE.parents[1])},
+        env={**environment(), "MYPYPATH": str(face.parents[1])},
         cwd=folder,
         capture_output=True,
         text=True,
