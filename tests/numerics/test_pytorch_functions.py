@@ -104,9 +104,11 @@ def test_places_of_jax() -> None:
         (lambda: x().scatter_reduce(1, nnc.tensor([[0]]), x(), "median"), AttributeValueError, "amax"),
         (lambda: x().div(2, rounding_mode="up"), AttributeValueError, "rounding_mode='up'"),
         (lambda: x().repeat((2,)), ShapeError, r"nnc\.tile"),
+        (lambda: x().repeat({}), ShapeError, r"repeat: got \(\)"),
         (lambda: nnc.histc(x(), bins=0), AttributeValueError, "histc"),
+        (lambda: nnc.histc(x(), min=np.float32(0.5), max=-1e308), AttributeValueError, "histc"),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_errors(refused: Callable[[], object], error: type[UsageError], text: str) -> None:
     with pytest.raises(error, match=text):

@@ -142,6 +142,7 @@ BAD: tuple[tuple[str, type[UsageError], Callable[[], object]], ...] = (
     ("state bias of gru", ShapeError, lambda: gru(Eager(X), weights(*GRU_ARRAYS[:3], b))),
     ("integers", DTypeError, lambda: rnn(*integers())),
     ("three directions", ShapeError, lambda: recurrent_layers(lambda x, w, r: x, Eager(X), [[weights(w, u)] * 3])),
+    ("no output", UsageError, lambda: recurrent_layers(lambda x, w, r: None, Eager(X), [[weights(w, u)]])),  # type: ignore[arg-type, return-value]
 )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Self, overload
+from typing import Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -270,8 +270,8 @@ class ArrayMethods(LiftingOperand):
 
         What can only be PyTorch's call is that: three sizes and more, or two for fewer axes, repeat the whole.
         """
-        if more or isinstance(repeats, tuple | list) or not _is_axis(axis, self.spec.rank):
-            sizes = tuple(repeats) if isinstance(repeats, tuple | list) else (repeats,)
+        sizes = (repeats,) if isinstance(repeats, SupportsIndex) else tuple(repeats)
+        if more or not isinstance(repeats, SupportsIndex) or not _is_axis(axis, self.spec.rank):
             return self._tiled((*sizes, *(() if axis is None else (axis,)), *more))
         x, along = (reshape(self, (-1,)), 0) if axis is None else (self, self._axis("repeat", axis))
         size = x.shape[along]

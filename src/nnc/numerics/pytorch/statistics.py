@@ -108,10 +108,12 @@ def histc(x: AnyArray, bins: int = 100, min: float = 0, max: float = 0) -> Array
     [2.0, 1.0]
     """
     array = as_array(x)
-    if bins < 1 or not min <= max:
+    # NumPy's numbers of fewer bits would be compared in these.
+    least, most = float(min), float(max)
+    if bins < 1 or not least <= most:
         raise AttributeValueError("histc", got=f"{bins} parts of {min}..{max}", need="one or more, min ≤ max")
     values = real_numbers("histc", array).ravel()
-    low, high = (min, max) if min or max else (values.min(initial=np.inf), values.max(initial=-np.inf))
+    low, high = (least, most) if least or most else (values.min(initial=np.inf), values.max(initial=-np.inf))
     low, high = (low - 1, high + 1) if low == high else (low, high)
     kept = values[(values >= low) & (values <= high)]
     with numpy_work("histc"):

@@ -8,12 +8,12 @@ from typing import Generic
 
 from nnc.classes import dataclass
 from nnc.core.values.command import Command
-from nnc.errors import ShapeError
+from nnc.errors import ShapeError, UsageError
 from nnc.ops.elementwise.pointwise import add, multiply, sigmoid, tanh
 from nnc.ops.movement.broadcast import reshape
 from nnc.ops.movement.fill import FILL, FillAttrs
 from nnc.ops.movement.movement import concatenate, slice_axis
-from nnc.ops.operand import T, apply
+from nnc.ops.operand import Operand, T, apply
 from nnc.ops.products.products import gemm
 from nnc.ops.random.random import dropout
 from nnc.ops.sequence.recurrent import GRU, LSTM, RNN, Activation, RecurrentAttrs, RnnAttrs, at
@@ -99,6 +99,11 @@ def recurrent_layers(
         if not 1 <= len(directions) <= 2:
             raise ShapeError("recurrent_layers", got=f"{len(directions)} directions", need="one, or two")
         parts = [cell(x, weights, reverse) for reverse, weights in zip((False, True), directions)]
+        for part in parts:
+            if not isinstance(part, Operand):
+                raise UsageError(
+                    "recurrent_layers", got=f"a cell that gave a {type(part).__name__}", need="y[steps, batch, units]"
+                )
         x = concatenate(parts, 2)
     return x
 
