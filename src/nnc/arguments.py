@@ -528,12 +528,13 @@ def _of_elements(origin: type, inside: tuple[Any, ...]) -> Rule:
         return _of_class(origin)
     element = rule_of(inside[0])
     sized = issubclass(origin, collections.abc.Sized)
+    ordered = origin in (list, collections.abc.Sequence)
 
     def test(value: object) -> bool:
         if isinstance(value, str | bytes):
             return element is PLAIN[str] and isinstance(value, str)
         if isinstance(value, HELD):
-            return all(map(element.test, value))
+            return not (ordered and isinstance(value, dict)) and all(map(element.test, value))
         if type(value).__module__ == "numpy" and _has_elements(value):
             # All elements of an array are of one type; those of an empty one would be as its zero.
             array = typing.cast(Any, value)

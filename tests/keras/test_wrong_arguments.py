@@ -24,6 +24,10 @@ WRONG: dict[str, Callable[[], object]] = {
     "numbers": lambda: layers.Normalization(mean=1.0, variance="x"),
     "value_range": lambda: layers.RandomContrast(0.1, value_range=(0, 1, 2)),
     "fill_mode": lambda: layers.RandomRotation(0.1, "reflects"),
+    "output_shape=a ndarray": lambda: layers.EinsumDense("ab,bc->ac", np.array(0.0)),
+    "factor=a dict": lambda: layers.RandomContrast({}),
+    "axis=a dict": lambda: layers.LayerNormalization({1: 2}),
+    "noise_shape=": lambda: layers.Dropout(0.5, noise_shape=(2,))(X, training=True),
     "one for each of 1 axes": lambda: functions.slice(X, [0, 0], [1]),
     "one window": lambda: keras.utils.timeseries_dataset_from_array(np.ones(4), None, 1 << 62),
 }

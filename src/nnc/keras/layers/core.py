@@ -183,6 +183,10 @@ class Dropout(Layer):
             return inputs
         if self.noise_shape is None:
             return dropout(inputs, self.rate)
+        if len(self.noise_shape) != len(inputs.shape):
+            raise ShapeError(
+                "Dropout", got=f"noise_shape={self.noise_shape} for {inputs.shape}", need="a size or None for each axis"
+            )
         shape = tuple(own if size is None else size for size, own in zip(self.noise_shape, inputs.shape, strict=True))
         return inputs * dropout(n.ones(shape, dtype=inputs.dtype), self.rate)
 

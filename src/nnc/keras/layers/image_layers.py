@@ -196,7 +196,7 @@ class RandomContrast(_Random):
 
     def __init__(self, factor: Factor, value_range: Sequence[Finite] = (0, 255), **options: Any) -> None:
         super().__init__(**options)
-        ends = factor if isinstance(factor, Sequence) else (factor, factor)
+        ends: Any = factor if np.ndim(factor) else (factor, factor)
         less, more = _pair("RandomContrast", "factor", ends)
         self.ends = _range("RandomContrast", "factor", (-less, more))
         self.value_range = _pair("RandomContrast", "value_range", value_range)

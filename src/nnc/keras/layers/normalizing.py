@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from nnc import numerics as n
 from nnc.arguments import Positive, Probability
@@ -102,7 +102,7 @@ class LayerNormalization(Layer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+        self.axes = (axis,) if isinstance(axis, SupportsIndex) else tuple(axis)
         self.epsilon, self.center, self.scale = epsilon, center, scale
         self.starts = gamma_initializer, beta_initializer
 
@@ -131,7 +131,7 @@ class RMSNormalization(Layer):
 
     def __init__(self, axis: int | Sequence[int] = -1, epsilon: Positive = 1e-6, **options: Any) -> None:
         super().__init__(**options)
-        self.axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+        self.axes = (axis,) if isinstance(axis, SupportsIndex) else tuple(axis)
         self.epsilon = epsilon
 
     def make_weights(self, input_shape: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, SupportsIndex
 
 from nnc import numerics as n
 from nnc.arguments import Count, Share, shown
@@ -54,7 +55,7 @@ class EinsumDense(Layer):
     def __init__(
         self,
         equation: str,
-        output_shape: Any,
+        output_shape: int | Sequence[int | None],
         activation: Any = None,
         bias_axes: str | None = None,
         kernel_initializer: Any = "glorot_uniform",
@@ -71,7 +72,7 @@ class EinsumDense(Layer):
         if set(bias_axes or "") - set(result):
             raise ArgumentError("EinsumDense", got=f"bias_axes={bias_axes!r}", need=f"axes of {result!r}")
         self.equation, self.axes = equation, (*parts, result)
-        self.sizes = tuple(output_shape) if hasattr(output_shape, "__len__") else (output_shape,)
+        self.sizes = (output_shape,) if isinstance(output_shape, SupportsIndex) else tuple(output_shape)
         self.activation, self.bias_axes = activations.get(activation), bias_axes
         self.starts, self.penalties = (kernel_initializer, bias_initializer), (kernel_regularizer, bias_regularizer)
 
