@@ -133,6 +133,11 @@ def test_shares_of_no_classes_are_told_of() -> None:
         keras.losses.categorical_crossentropy(1.0, 1.0, label_smoothing=0.1)
 
 
+def test_of_no_classes_there_is_no_entropy() -> None:
+    none = np.ones((2, 0))
+    assert keras.losses.categorical_crossentropy(none, none, label_smoothing=0.1).tolist() == [0.0, 0.0]
+
+
 def test_no_input_is_refused() -> None:
     given = keras.Input((3,))
     model = keras.Model(given, keras.layers.Dense(2)(given))

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.conformance.cases import CASES, Case
-from tests.conformance.runs import ROW
+from tests.conformance.runs import REFERENCE, ROW
+from tests.conformance.test_empty import emptied
+from tests.conformance.test_empty import given as results_of
 from tests.ops.eager import Array, Eager, check_gradients, gradients
 
 from nnc.core.values.command import Command
@@ -54,7 +56,7 @@ from nnc.ops.movement.movement import concatenate, slice_axis, transpose
 from nnc.ops.normalization.softmaxes import log_softmax, softmax, softmax_cross_entropy
 from nnc.ops.operators import OPERATORS
 from nnc.ops.products.fourier import fft, ifft, irfft, rfft
-from nnc.ops.products.linear_algebra import solve
+from nnc.ops.products.linear_algebra import QR, solve
 from nnc.ops.products.products import gemm
 from nnc.ops.rules import GRADIENT, PATTERN, NotDifferentiable, Pattern
 
@@ -71,9 +73,23 @@ def differentiable(case: Case) -> bool:
     return case.smooth and F64 in case.dtypes and not isinstance(GRADIENT[case.op], NotDifferentiable)
 
 
-def check_case(case: Case, *, turned: bool = False) -> set[str]:
-    """Check a row on f64; the names of the operators that its gradients are made of. With `turned` inputs are views."""
+def gapped(x: Eager) -> Eager:
+    """Every second element of the last axis."""
+    return slice_axis(x, x.spec.rank - 1, 0, x.shape[-1], 2) if x.shape else x
+
+
+# How an input lies in memory: what takes it out of the array that is made of its elements, and what makes that.
+VIEWS: dict[str, tuple[Callable[[Eager], Eager], Callable[[Array], Array]]] = {
+    "plain": (lambda x: x, lambda array: array),
+    "transposed": (transpose, lambda array: np.array(array.T, order="C")),
+    "with gaps": (gapped, lambda array: np.repeat(array, 2, -1) if array.ndim else array),
+}
+
+
+def check_case(case: Case, view: str = "plain") -> set[str]:
+    """Check a row on f64; the names of the operators that its gradients are made of."""
     arrays, specs = case.arrays(F64), case.specs(F64)
+    take, widen = VIEWS[view]
     free = [
         index
         for index, spec in enumerate(specs)
@@ -84,11 +100,11 @@ def check_case(case: Case, *, turned: bool = False) -> set[str]:
     def function(variables: Sequence[Eager]) -> Sequence[Eager]:
         inputs = list(fixed)
         for index, variable in zip(free, variables, strict=True):
-            inputs[index] = transpose(variable) if turned else variable
+            inputs[index] = take(variable)
         return variables[0].apply(Command(case.op, case.attrs), inputs)
 
     point = [array for index, array in enumerate(arrays) if index in free and array is not None]
-    records = check_gradients(function, [np.array(array.T, order="C") for array in point] if turned else point)
+    records = check_gradients(function, list(map(widen, point)))
     return {record.command.op.name for record in records if record.command is not None}
 
 
@@ -103,10 +119,34 @@ def test_gradients_of_orders_one_and_two(case: Case) -> None:
 TURNED = [case for case in CASES if differentiable(case) and ROW[case] % 4 == 0]
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(8)
+@pytest.mark.parametrize("view", ["transposed", "with gaps"])
 @pytest.mark.parametrize("case", TURNED, ids=str)
-def test_gradients_of_inputs_that_are_transposed_views(case: Case) -> None:
-    check_case(case, turned=True)
+def test_gradients_of_inputs_that_are_views(case: Case, view: str) -> None:
+    check_case(case, view)
+
+
+def smooth(generator: np.random.Generator, shape: Shape, earlier: object) -> Array:
+    """Away from 0; counts of updates are 1."""
+    return generator.uniform(0.6, 1.8, shape) if shape else np.ones(shape)
+
+
+@pytest.mark.turns(24)
+@pytest.mark.parametrize("name", dict.fromkeys(case.op.name for case in CASES if differentiable(case)))
+def test_gradients_where_a_size_is_zero(name: str) -> None:
+    for row in CASES:
+        if row.op.name == name and differentiable(row):
+            for case in emptied(row, F64, smooth):
+                results = results_of(REFERENCE, case, F64)
+                # Refused: nothing to choose from, no inverse. Not finite: the largest of no scores.
+                if results and all(np.isfinite(result).all() for result in results) and not is_wide(case):
+                    check_case(case)
+
+
+def is_wide(case: Case) -> bool:
+    """A wide matrix of `qr`, whose gradient is refused by name."""
+    shape = case.specs(F64)[0].shape if case.op is QR else (1, 1)
+    return shape[-2] < shape[-1]
 
 
 def is_pointwise(case: Case) -> bool:

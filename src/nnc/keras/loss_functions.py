@@ -177,7 +177,7 @@ def categorical_crossentropy(
         got = f"axis={axis} of y_pred {tuple(y.shape)}"
         raise ShapeError("categorical_crossentropy", got=got, need="an axis of classes", origin=caller_origin())
     if label_smoothing:
-        t = t * (1.0 - label_smoothing) + label_smoothing / y.shape[axis]
+        t = t * (1.0 - label_smoothing) + label_smoothing / max(y.shape[axis], 1)
     return -n.sum(t * _logarithms(y, from_logits, axis), axis=axis)
 
 
