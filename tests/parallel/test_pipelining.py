@@ -190,8 +190,6 @@ def test_what_stages_cannot_do_says_so() -> None:
             model(TOWER, mesh, pipeline=Pipeline(starts=starts))
     with pytest.raises(UsageError, match="1 layers with weights for 2 stages"):
         model(nn.Sequential(nn.Dense(2)), mesh)
-    with pytest.raises(UsageError, match=r"zero_stage=3 with stages \(pipe\)"):
-        model(TOWER, mesh, zero_stage=3)
     with pytest.raises(UsageError, match="renewed by statistics of a whole batch"):
         model(nn.Sequential(nn.Dense(4), nn.BatchNorm(), nn.Dense(2)), mesh).memory(4)
     made = model(TOWER, mesh)
@@ -201,6 +199,32 @@ def test_what_stages_cannot_do_says_so() -> None:
         made.train_on_batch(X, Y)
     with pytest.raises(ShapeError):
         made.memory(0)
+
+
+def test_weights_of_stages_lie_in_shards_and_are_gathered_for_each_part() -> None:
+    def updated(mesh: Mesh | None, **options: Any) -> tuple[dict[str, Any], int]:
+        made = model(TOWER, mesh, nan_guard=True, **options)
+        results = trained(made)
+        part = slice(0, 6) if mesh is None else slice(mesh.own_place()[0] * 3, mesh.own_place()[0] * 3 + 3)
+        made.backward(X[part], Y[part])
+        made.apply_gradients()
+        weights = sum(tensor.spec.nbytes for tensor in made.tensors().values())
+        return results | {f"summed {path}": value for path, value in made.state_dict().items()}, weights
+
+    alone, nbytes = updated(None)
+    mesh, options = Mesh(data=2, pipe=2), {"zero_stage": 3, "pipeline": Pipeline(2)}
+    ranks = run_ranks(4, lambda rank: updated(mesh, **options))
+    for many, _ in ranks:
+        for name, wanted in alone.items():
+            if name != "losses":
+                np.testing.assert_allclose(many[name], wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+    # Shards are as long as the longest.
+    assert nbytes <= sum(own for _, own in ranks) < 1.1 * nbytes
+    deep = nn.Sequential(*[nn.Sequential(nn.Dense(32), nn.Tanh()) for _ in range(4)])
+    arenas = [
+        nn.Model(deep, (32,), mesh=mesh, zero_stage=stage, pipeline=Pipeline(2)).memory(2).total for stage in (2, 3)
+    ]
+    assert arenas[1] < 0.9 * arenas[0]
 
 
 def test_stages_write_the_text_of_one_rank_and_keep_what_their_own_layers_read() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -78,17 +79,42 @@ def gather_again(graph: SymbolicGraph) -> None:
                 _gathered_anew(graph, graph.execs[key], place, later)
 
 
+def gather_in_turns(graph: SymbolicGraph, turns: Mapping[ExecKey, int]) -> dict[ExecKey, int]:
+    """Whole weights live in one turn of a pipeline, and not from turn to turn: the turns of what gathers them again."""
+    made: dict[ExecKey, int] = {}
+    for key in [key for key, record in graph.execs.items() if record.command.op is UNSHARD]:
+        record = graph.execs[key]
+        for place, whole in enumerate(record.outputs):
+            readers = defaultdict[int, list[ExecKey]](list)
+            for reader in graph.readers(whole):
+                readers[turns[reader]].append(reader)
+            for turn in sorted(readers)[1:]:
+                (again,) = _gather(graph, record, place, ())
+                _read_instead(graph, readers[turn], whole, again)
+                made.update((writer, turn) for writer in graph.writers(again.key))
+    return made
+
+
 def _follows_another(graph: SymbolicGraph, reader: ExecKey, readers: tuple[ExecKey, ...]) -> bool:
     return reader in graph.execs.reachable([other for other in readers if other != reader])
 
 
 def _gathered_anew(graph: SymbolicGraph, record: ExecSymbol, place: int, readers: list[ExecKey]) -> None:
-    whole, shard = record.outputs[place], record.inputs[place]
-    assert shard is not None
+    whole = record.outputs[place]
     behind = next(key for key in graph.execs[readers[0]].inputs if key is not None and _follows(graph, key, whole))
+    (again,) = _gather(graph, record, place, [graph.symbol(behind)])
+    _read_instead(graph, readers, whole, again)
+
+
+def _gather(graph: SymbolicGraph, record: ExecSymbol, place: int, behind: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    """One of the weights that it gathers, once more."""
+    shard = record.inputs[place]
+    assert shard is not None
     attrs = replace(record.command.attrs, wholes=(record.command.attrs.wholes[place],))
-    command = replace(record.command, attrs=attrs)
-    (again,) = graph.apply(command, [graph.symbol(shard), graph.symbol(behind)], name=record.name)
+    return graph.apply(replace(record.command, attrs=attrs), [graph.symbol(shard), *behind], name=record.name)
+
+
+def _read_instead(graph: SymbolicGraph, readers: Iterable[ExecKey], whole: TensorKey, again: Symbol) -> None:
     for reader in readers:
         old = graph.execs[reader]
         inputs = tuple([None if key is None else _moved(graph, key, whole, again) for key in old.inputs])

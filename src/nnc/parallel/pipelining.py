@@ -26,7 +26,7 @@ from nnc.ops.rules import NoAttrs
 from nnc.ops.work import work
 from nnc.parallel.collectives import REGISTRY
 from nnc.parallel.mesh import RankGroup
-from nnc.parallel.ordering import ALONE
+from nnc.parallel.ordering import ALONE, gather_in_turns
 from nnc.parallel.stage_operators import (
     AFTER,
     HAND_OVER,
@@ -184,6 +184,7 @@ def order_units(graph: SymbolicGraph, units: Mapping[ExecKey, Unit], order: Sequ
         transfer = _transfer_of(record)
         if transfer is not None:
             known[key] = number[transfer.part, transfer.is_backward]
+    known |= gather_in_turns(graph, _turns(graph, known, len(order)))
     turns = _turns(graph, known, len(order))
     rows = list[tuple[int, int, int, ExecKey]]()
     members: list[list[ExecKey]] = [[] for _ in order]

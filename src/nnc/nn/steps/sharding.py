@@ -167,9 +167,6 @@ class Sharding:
             raise UsageError("Model", got=got, need=need, fix="mesh=nnc.parallel.Mesh(data=ranks.size), zero_stage=0")
         if self.stage == 0 and self.tensor is None:
             return
-        if self.stage == 3 and self.pipe is not None:
-            got, fix = "zero_stage=3 with stages (pipe)", "zero_stage=1 or 2"
-            raise UsageError("Model", got=got, need="whole weights of a stage", fix=fix)
         if self.group is None:
             got, fix = f"zero_stage={self.stage} without ranks", "mesh=nnc.parallel.Mesh(data=ranks.size)"
             raise UsageError("Model", got=got, need="a mesh", fix=fix)
