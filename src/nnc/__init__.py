@@ -11,6 +11,7 @@ Imports only point down this list:
     amp
     func
     distributions
+    forward_rules
     autograd
     keras
     lax
@@ -102,11 +103,13 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.batched import vmap
     from nnc.dynamic.transforms.compilation import compile, jit
     from nnc.dynamic.transforms.control_flow import cond, scan, while_loop
-    from nnc.dynamic.transforms.differentiation import grad, hessian, jvp, value_and_grad, vjp
+    from nnc.dynamic.transforms.differentiation import grad, hessian, jvp, value_and_grad
     from nnc.dynamic.transforms.jacobians import jacfwd, jacobian, jacrev
+    from nnc.dynamic.transforms.pullback import vjp
     from nnc.dynamic.transforms.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.transforms.recomputation import checkpoint, iterate
     from nnc.dynamic.variable import Variable
+    from nnc.forward_rules import custom_function, custom_jvp
     from nnc.nn.files.files import load, save, savez, savez_compressed
     from nnc.numerics import *
     from nnc.symbolic.compiler import arena
@@ -187,7 +190,8 @@ _HOMES = {
         ("tensor", "variable", "enable_grad", "inference_mode", "lazy", "memoized", "no_grad", "set_grad_enabled"),
         "nnc.dynamic.eager",
     ),
-    **dict.fromkeys(("grad", "value_and_grad", "vjp", "jvp", "hessian"), "nnc.dynamic.transforms.differentiation"),
+    **dict.fromkeys(("grad", "value_and_grad", "jvp", "hessian"), "nnc.dynamic.transforms.differentiation"),
+    "vjp": "nnc.dynamic.transforms.pullback",
     **dict.fromkeys(("cond", "while_loop", "scan"), "nnc.dynamic.transforms.control_flow"),
     **dict.fromkeys(("dropout", "normal", "seed", "uniform"), "nnc.dynamic.transforms.randomness"),
     **dict.fromkeys(("load", "save", "savez", "savez_compressed"), "nnc.nn.files"),
@@ -198,6 +202,7 @@ _HOMES = {
     "arena": "nnc.symbolic.compiler",
     "autocast": "nnc.amp",
     "custom_vjp": "nnc.autograd",
+    **dict.fromkeys(("custom_function", "custom_jvp"), "nnc.forward_rules"),
     "debug": "nnc.dynamic.debugging",
     **dict.fromkeys(("cuda", "device", "devices", "vulkan"), "nnc.core.running.device_context"),
     "profile": "nnc.concrete.profiling",
@@ -269,6 +274,8 @@ __all__ = [
     "cond",
     "core",
     "cuda",
+    "custom_function",
+    "custom_jvp",
     "custom_vjp",
     "debug",
     "device",

@@ -15,8 +15,9 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.state import stand_ins
 from nnc.dynamic.transforms.batched import vmap
 from nnc.dynamic.transforms.differentiation import grad as _grad
-from nnc.dynamic.transforms.differentiation import hessian, jvp, value_and_grad, vjp
+from nnc.dynamic.transforms.differentiation import hessian, jvp, value_and_grad
 from nnc.dynamic.transforms.jacobians import jacfwd, jacrev
+from nnc.dynamic.transforms.pullback import vjp
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.state.layer_state import LayerState
 from nnc.numerics import stack

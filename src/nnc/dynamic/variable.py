@@ -248,7 +248,14 @@ class Variable(HookedValue, ArrayOperand):
         """Under `no_grad` a leaf holds the new value, as in PyTorch, so that its module has it; else a new value."""
         if type(new) is type(self) and self._is_data():
             return self._settled(subject, new)
-        if type(new) is not type(self) or self.graph.recording or not self.graph.is_leaf(self):
+        if type(new) is not type(self):
+            return new
+        if not self.graph.is_leaf(self):
+            if not self.is_view and new.spec == self.spec and getattr(self, "_of", self) is self:
+                self._assign(new)
+                return self
+            return new
+        if self.graph.recording:
             return new
         if new.spec != self.spec:
             raise ShapeError(subject, got=str(new.spec), need=f"{self.spec}, as the leaf is", origin=caller_origin())

@@ -207,3 +207,16 @@ def test_lists_and_dictionaries_of_parameters_grow_and_refuse() -> None:
     assert [name for name, _ in named.items()] == ["a", "b"]
     with pytest.raises(ArgumentError, match="need a, b"):
         named["c"]
+
+
+def test_a_part_of_a_sequence_is_set_by_its_name() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), head=nn.Linear(2, 3))
+    for name, layer in list(net.named_children()):
+        if isinstance(layer, nn.Linear):
+            setattr(net, name, nn.Linear(2, 5))
+    assert net[0] is getattr(net, "0")
+    assert getattr(net, "0")(nnc.ones((1, 2))).shape == (1, 5)
+    with pytest.raises(ArgumentError, match="layers"):
+        setattr(net, "1", 3)
+    with pytest.raises(AttributeError, match="nope"):
+        _ = net.nope

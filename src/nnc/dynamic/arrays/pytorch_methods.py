@@ -293,6 +293,13 @@ class PyTorchMethods(ElementTypeMethods):
         """An array of zeros: memory that nobody wrote is not handed out."""
         return self.new_full(_sizes(sizes), 0, dtype=dtype)
 
+    @located
+    def new(self, *sizes: Any) -> Self:  # noqa: ANN401  # sizes, or numbers in a list
+        """Zeros of these sizes, or an array of these numbers: `x.new(2, 3)`, `x.new([1.0, 2.0])`."""
+        if len(sizes) == 1 and not isinstance(sizes[0], int | tuple):
+            return self.new_tensor(sizes[0])
+        return self.new_empty(*sizes)
+
     # ---- questions
 
     def nelement(self) -> int:

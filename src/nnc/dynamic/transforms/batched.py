@@ -91,6 +91,16 @@ def active_levels() -> tuple[VmapLevel, ...]:
     return _LEVELS.get()
 
 
+@contextmanager
+def outside_levels() -> Iterator[None]:
+    """Inside, no call under vmap is active: what is done here has all examples."""
+    token = _LEVELS.set(())
+    try:
+        yield
+    finally:
+        _LEVELS.reset(token)
+
+
 @transformation
 def vmap(
     function: Function, in_axes: Tree = 0, out_axes: Tree = 0, *, randomness: Literal["same", "different"] = "same"

@@ -63,7 +63,7 @@ def value_and_grad(
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
         if isinstance(argnums, int) and argnums < len(args) and isinstance(args[argnums], HasParameters):
             return _by_parameters(args[argnums], function, has_aux)(*args, **kwargs)
-        world = _world("grad", (args, kwargs))
+        world = world_of("grad", (args, kwargs))
         with world.entered():
             leaves, structure, given = world.leaves(args, (argnums,) if isinstance(argnums, int) else argnums)
             result = function(*given, **map_leaves(world.plain, kwargs))
@@ -84,7 +84,7 @@ def _by_parameters(owner: object, function: Function, has_aux: bool) -> Function
 
     @wraps(function)
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
-        world = _world("grad", ())
+        world = world_of("grad", ())
         # A model has leaves from here on.
         owner.trainable_parameters()
         with world.entered():
@@ -121,28 +121,10 @@ def grad(function: Function, argnums: int | Sequence[int] | Function = 0, *, has
 
 
 @checked
-def vjp(function: Function, *primals: Tree) -> tuple[Any, Function]:
-    """(function(*primals), the pullback); `pullback(u)` gives uᵀ J by each of the primals."""
-    world = _world("vjp", primals)
-    with world.entered():
-        leaves, structure, given = world.leaves(primals, range(len(primals)))
-        result = function(*given)
-    outputs, shape = flatten_arrays("vjp", result)
-
-    def pullback(cotangents: Tree) -> Tree:
-        with world.entered():
-            seeds = world.alike(cotangents, shape, outputs)
-            products = [(output * seed).sum() for output, seed in zip(outputs, seeds, strict=True)]
-            return map_leaves(world.settled, structure.unflatten(world.backward(products, leaves)))
-
-    return map_leaves(world.settled, result), pullback
-
-
-@checked
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Tree, Tree]:
     """(function(*primals), its change when the primals move along the tangents)."""
     primals = tuple(primals)
-    world = _world("jvp", primals)
+    world = world_of("jvp", primals)
     with world.entered():
         leaves, structure, given = world.leaves(primals, range(len(primals)))
         directions = world.alike(tuple(tangents), structure, leaves)
@@ -158,7 +140,7 @@ def hessian(function: Function) -> Function:
 
     @wraps(function)
     def differentiated(x: Tree) -> Tree:
-        world = _world("hessian", x)
+        world = world_of("hessian", x)
         with world.entered():
             (leaf,), _, _ = world.leaves((x,), (0,))
             if not leaf.size:
@@ -414,7 +396,7 @@ class _BatchedWorld(_World):
         return isinstance(value, BatchedValue) and value.level is self.level
 
 
-def _world(subject: str, arguments: object) -> _World:
+def world_of(subject: str, arguments: object) -> _World:
     """The trace that is being recorded, or the dynamic graph of the arguments, or the default one; within batches."""
     world = _plain_world(subject, arguments)
     for level in active_levels():

@@ -16,7 +16,8 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.transforms.batched import vmap
-from nnc.dynamic.transforms.differentiation import argument_place, jvp, vjp
+from nnc.dynamic.transforms.differentiation import argument_place, jvp
+from nnc.dynamic.transforms.pullback import vjp
 from nnc.dynamic.transforms.transformed import transformation
 
 Function = Callable[..., Any]

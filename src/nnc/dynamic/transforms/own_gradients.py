@@ -18,7 +18,7 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.traced import FunctionTrace, active_trace
-from nnc.dynamic.transforms.batched import vmap
+from nnc.dynamic.transforms.batched import outside_levels, vmap
 from nnc.errors import UsageError
 from nnc.ops.batching import BatchedCall
 from nnc.ops.composed.own_gradient import OWN_GRADIENT, OwnGradientAttrs
@@ -77,7 +77,9 @@ def _traced(
     trace: FunctionTrace, slopes: Slopes, values: Sequence[Operand], seeds: Sequence[Operand]
 ) -> Sequence[Operand | None]:
     given = [[trace.value(symbol) for symbol in symbols] for symbols in (values, seeds)]  # type: ignore[arg-type]  # symbols
-    return [None if slope is None else trace.symbol(slope) for slope in slopes(*given)]
+    # Symbols have all examples of a batch, whoever asks for the gradient.
+    with outside_levels():
+        return [None if slope is None else trace.symbol(slope) for slope in slopes(*given)]
 
 
 def _batched(slopes: Slopes, call: BatchedCall[OwnGradientAttrs]) -> tuple[Operand, ...]:

@@ -30,8 +30,8 @@ from nnc.dynamic.graph import DynamicGraph, default_graph
 from nnc.dynamic.traced import active_trace, is_array
 from nnc.dynamic.transforms.batched import active_levels, operand_of
 from nnc.dynamic.transforms.control_flow import scan
-from nnc.dynamic.transforms.differentiation import vjp
 from nnc.dynamic.transforms.leaves import ArrayPlaces
+from nnc.dynamic.transforms.pullback import vjp
 from nnc.dynamic.transforms.randomness import drawing_from, reserved_counters
 from nnc.dynamic.transforms.transformed import transformation
 from nnc.dynamic.tree import Structure, Tree, flatten

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 from nnc.arguments import shown
 from nnc.errors import ArgumentError, AttributeValueError, IndexRangeError
@@ -83,6 +83,17 @@ class LayerParts(Layer):
         if not isinstance(layer, Layer):
             raise _no_layer(type(self).__name__, name, layer)
         self._set_parts({**dict(self.parts), name: layer})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.isdecimal() or (name != "parts" and name in dict(getattr(self, "parts", ()))):
+            # As PyTorch's programs replace children by their names: `setattr(net, "0", layer)`.
+            self[name] = value  # type: ignore[assignment]  # which says what is no layer
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # a part
+        parts = {} if name == "parts" else dict(self.parts)
+        return parts[name] if name in parts else super().__getattr__(name)  # type: ignore[misc]  # of `Answering`
 
     def append(self, layer: Layer) -> Self:
         """One more part at the end, named by its position."""
