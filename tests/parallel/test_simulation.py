@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.parallel.ranks_as_threads import run_ranks
 
 from nnc import nn, parallel
 from nnc.concrete import CountBelow
@@ -15,10 +16,11 @@ from nnc.core.values.spec import spec
 from nnc.errors import ArgumentError, UsageError
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.operand import apply
-from nnc.parallel import Mesh, Pipeline, RankGroup, Wire, simulate
+from nnc.parallel import Mesh, Pipeline, RankGroup, Wire, joined, simulate
 from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE, RankBlockAttrs
 from nnc.parallel.collectives import GroupAttrs
 from nnc.parallel.communicator import Communicator
+from nnc.parallel.simulating import wire as measuring
 from nnc.parallel.tensor_shards import shard_sums, unshard
 from nnc.symbolic import Symbol, SymbolicGraph, while_loop
 
@@ -123,6 +125,29 @@ def test_what_cannot_be_foretold_is_refused() -> None:
         simulate(graph, ONE, -1.0)
     with pytest.raises(UsageError, match="nnc launch -n 2"):
         parallel.measure_wire()
+
+
+def test_a_wire_is_measured_among_any_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "LONG_BYTES", 1 << 16)
+    monkeypatch.setattr(measuring, "ROWS", 8)
+    calls = list[tuple[int, bool]]()
+    pieces = measuring._seconds_of_pieces
+
+    def counted(ranks: Communicator, rounds: int, is_summed: bool) -> float:
+        calls.append((ranks.size, is_summed))
+        return pieces(ranks, rounds, is_summed) + is_summed
+
+    monkeypatch.setattr(measuring, "_seconds_of_pieces", counted)
+
+    def measured(rank: int) -> Wire | None:
+        pair = joined(RankGroup(3)).split(rank // 2, "a pair and one alone")
+        return parallel.measure_wire(pair, 1) if pair.size > 1 else None
+
+    first, second, _ = run_ranks(3, measured)
+    assert sorted(calls) == [(2, False), (2, False), (2, True), (2, True)]
+    assert first is not None
+    assert first == second
+    assert first.start > 0.5 / measuring.PIECES
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])

@@ -19,11 +19,13 @@ from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.core.values.spec import spec
 from nnc.errors import ArgumentError, UsageError
+from nnc.graph import Registry
 from nnc.ops import add, gemm, reduce_max, tanh
+from nnc.ops.composed.custom import Arrays, custom_operator
 from nnc.ops.movement.broadcast import broadcast_to
-from nnc.parallel.collectives import allreduce
+from nnc.ops.operand import apply
+from nnc.parallel.collectives import Outputs, copy_to_outputs, reduce_all
 from nnc.parallel.communicator import Communicator, world
-from nnc.parallel.mesh import everyone
 from nnc.parallel.simulating.trades import Trade, sum_trades, total_of
 from nnc.symbolic import SymbolicGraph, compile
 
@@ -55,6 +57,28 @@ class Wire:
         return trade.messages * self.alpha + trade.nbytes * self.beta
 
 
+@dataclass(frozen=True, slots=True)
+class CommunicatorAttrs:
+    """The ranks themselves, which may be no group of a mesh."""
+
+    ranks: Communicator
+
+
+def _largest(attrs: CommunicatorAttrs, inputs: Arrays, outputs: Outputs) -> None:
+    copy_to_outputs(inputs, outputs)
+    reduce_all(attrs.ranks, outputs, "max")
+
+
+LARGEST_AMONG = custom_operator(
+    "largest_among",
+    CommunicatorAttrs,
+    infer=lambda attrs, specs: specs,
+    kernel=_largest,
+    registry=Registry("nnc.parallel.wire"),
+    doc="y = the largest elements of all x, as `allreduce` takes them",
+)
+
+
 @checked
 def measure_wire(ranks: Communicator | None = None, rounds: Count = 15) -> Wire:
     """The wire of these ranks, each number of medians of rounds; all ranks call it. UsageError for one rank alone."""
@@ -69,8 +93,6 @@ def measure_wire(ranks: Communicator | None = None, rounds: Count = 15) -> Wire:
     determinant = many.nbytes * few.messages - few.nbytes * many.messages
     beta = max((long * few.messages - short * many.messages) / determinant, 0.0)
     alpha = max((short - few.nbytes * beta) / few.messages, 0.0)
-    if size != world().size:
-        return Wire(alpha, beta)
     bound, free = (_seconds_of_pieces(ranks, rounds, is_summed) for is_summed in (True, False))
     return Wire(alpha, beta, max((bound - free) / PIECES - short, 0.0))
 
@@ -98,7 +120,7 @@ def _seconds_of_pieces(ranks: Communicator, rounds: int, is_summed: bool) -> flo
     for _ in range(PIECES):
         y = tanh(gemm(y, x))
         row = reduce_max(y, 0, keepdims=True)
-        row = allreduce(row, "max", everyone()) if is_summed else row
+        row = apply(LARGEST_AMONG, CommunicatorAttrs(ranks), row) if is_summed else row
         y = add(y, broadcast_to(row, y.shape))
     program, values = compile(graph, [y]), np.ones(x.shape, np.float32)
     return _median_seconds(ranks, lambda: program({x: values}), rounds)
