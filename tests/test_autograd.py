@@ -267,3 +267,8 @@ def test_gradcheck_compares_slopes_and_differences() -> None:
     with pytest.raises(UsageError, match="gradient by input 0 that is up to"):
         autograd.gradcheck(Wrong.apply, (x, 1.0))
     assert not autograd.gradcheck(Wrong.apply, (x, 1.0), raise_exception=False)
+
+
+def test_numbers_have_no_gradients_by_arrays_of_numpy() -> None:
+    with pytest.raises(ArgumentError, match="need variables"):
+        autograd.grad(0.5, np.array(0.49))  # type: ignore[arg-type]

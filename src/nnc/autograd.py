@@ -149,7 +149,7 @@ def _moved(x: Variable, index: tuple[int, ...], move: float) -> Variable:
 def _sequence(value: Tree) -> list[Any]:
     if isinstance(value, TreeNode):
         return flatten(value)[0]
-    return list(value) if isinstance(value, Iterable) and not isinstance(value, ArrayOperand) else [value]
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, ArrayOperand | np.ndarray) else [value]
 
 
 def _product(output: Variable, seed: Tree) -> Variable:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import ArgumentError, SymbolError, UsageError
+from nnc.errors import ArgumentError, ShapeError, SymbolError, UsageError
 
 X = np.array([3.0, 1.0, 2.0], np.float32)
 # Each is evaluated with nnc and with NumPy in the place of `n`.
@@ -120,6 +120,12 @@ def test_options_of_printing_that_numpy_looks_at_later_are_refused_at_once() -> 
     with np.printoptions():
         nnc.set_printoptions(precision=2)
         assert str(np.float32([1 / 3])) == "[0.33]"
+
+
+@pytest.mark.parametrize("empty", [[], [[]], [[1.0], []]], ids=str)
+def test_a_list_without_blocks_is_refused(empty: Any) -> None:
+    with pytest.raises(ShapeError, match="block: got a list of no blocks"):
+        nnc.block(empty)
 
 
 def test_errors_of_what_is_indexed_say_its_name() -> None:
