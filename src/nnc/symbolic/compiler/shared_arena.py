@@ -49,14 +49,16 @@ class Resident(Protocol):
 class ArenaMember:
     """What one user of an arena takes: of the arena (`arenas` by kind of memory), and in bytes beside it.
 
-    `bound` are its weights and states, `programs` the objects of what it keeps, `outputs` the results of its largest
-    run, `scratch` what workers keep, `beside` all else, as the bytes of a file.
+    `bound` are its weights and states, `programs` the objects of what it keeps, `start` what comes with the first of
+    them, `outputs` the results of its largest run, `scratch` what workers keep, `beside` all else, as the bytes of a
+    file.
     """
 
     name: str
     arenas: Mapping[str, int]
     bound: int
     programs: int
+    start: int
     outputs: int
     scratch: int
     beside: int
@@ -69,6 +71,7 @@ class ArenaMember:
             largest_sizes([statement.arenas for statement in statements]),
             bound=max((statement.bound for statement in statements), default=0),
             programs=sum(statement.program for statement in statements),
+            start=max((statement.start for statement in statements), default=0),
             outputs=max((statement.outputs for statement in statements), default=0),
             scratch=max((statement.scratch for statement in statements), default=0),
             beside=beside,
@@ -108,7 +111,8 @@ class ArenaMemory:
         outputs = max((member.outputs for member in self.members), default=0)
         scratch = max((member.scratch for member in self.members), default=0)
         running = max(self.arena + outputs + scratch, COMPILING)
-        return running + self.bound + sum(member.programs + member.beside for member in self.members) + START
+        start = max((member.start for member in self.members), default=START)
+        return running + self.bound + sum(member.programs + member.beside for member in self.members) + start
 
     def __str__(self) -> str:
         most = "" if self.limit is None else f" of at most {self.limit} B"

@@ -163,7 +163,7 @@ class GraphPlace:
         peaks = tuple(
             [head if place is None else f"{head} ({origins[place]})" for head, place in values["peak_tensors"]]
         )
-        stored = replace(stored, statement=replace(stored.statement, peak_tensors=peaks))
+        stored = replace(stored, statement=replace(stored.statement.as_loaded(), peak_tensors=peaks))
         counts = (len(stored.inputs), len(stored.outputs), len(stored.bound))
         if counts != (len(asked.inputs), len(asked.outputs), len(asked.bound)):
             raise ValueError(f"a program of {counts} symbols")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from typing import Self
 
 from nnc.arguments import Size, checked
 from nnc.classes import dataclass
@@ -14,8 +15,11 @@ from nnc.errors import UsageError
 
 # Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
 # brings with it: modules, what planning and compilers leave behind. As `benchmarks/memory.py --cases` finds them.
-EXEC_BYTES = 14 << 10
+EXEC_BYTES = 16 << 10
 START = 5 << 20
+# The same of a program that is loaded from the disk, which has no graphs and which nobody planned in this process.
+LOADED_EXEC_BYTES = 9 << 10
+LOADED_START = 2 << 20
 # What one piece of kernels that is compiled takes for a while (docs/design/0018), by the same command.
 COMPILING = 4 << 20
 # In debug mode: bytes in front of an arena and behind it that nobody may write, and what fills it.
@@ -63,8 +67,9 @@ class MemoryStatement:
     inputs of concatenations that are computed in their places, `copied_bytes_saved` their bytes. `peak_tensors` hold
     most of the bytes at the peak, largest first, with the lines that made them.
 
-    Beside what the plan says, `program` is about what the objects of the program take, code among them, and `scratch`
-    what all workers keep for themselves, whatever program they run. `beside` is what who made the graph keeps besides,
+    Beside what the plan says, `program` is about what the objects of the program take, code among them, `start` what
+    comes with the first program of a process, and `scratch` what all workers keep for themselves, whatever program they
+    run. `beside` is what who made the graph keeps besides,
     or took more than a run on the way: of an ONNX model its file, other stages, and weights that were folded.
     """
 
@@ -88,6 +93,12 @@ class MemoryStatement:
     beside: int = 0
     devices: Mapping[str, DeviceBytes] = field(default_factory=dict, hash=False)
     any_order_bound: int = 0
+    start: int = START
+
+    def as_loaded(self) -> Self:
+        """Of the same program, loaded from the disk: fewer objects, and nothing that planning leaves behind."""
+        program = self.program // EXEC_BYTES * LOADED_EXEC_BYTES
+        return replace(self, program=program, start=min(self.start, LOADED_START))
 
     @checked
     def on(self, device: AnyDevice) -> DeviceBytes:
@@ -101,7 +112,7 @@ class MemoryStatement:
         arena + bound tensors + results handed out + program + scratch of workers + beside + compiling
         + what nnc takes to start
         """
-        return self.running + self.compiling + self.bound + self.program + self.beside + START
+        return self.running + self.compiling + self.bound + self.program + self.beside + self.start
 
     @property
     def running(self) -> int:
@@ -119,7 +130,7 @@ class MemoryStatement:
     @property
     def making(self) -> int:
         """About what making the program leaves behind: its objects, and what nnc takes to start."""
-        return self.program + START
+        return self.program + self.start
 
     def __str__(self) -> str:
         share = self.arena / self.without_reuse if self.without_reuse else 1.0
