@@ -192,6 +192,9 @@ def test_what_stages_cannot_do_says_so() -> None:
         model(nn.Sequential(nn.Dense(2)), mesh)
     with pytest.raises(UsageError, match="renewed by statistics of a whole batch"):
         model(nn.Sequential(nn.Dense(4), nn.BatchNorm(), nn.Dense(2)), mesh).memory(4)
+    idle = model(TOWER, mesh, optimizer=nn.SGD(0.1).without("0.*"), pipeline=Pipeline(starts=("2",)))
+    with pytest.raises(UsageError, match="clip_norm or nan_guard, and no weight that is trained in stage 0"):
+        idle.memory(4)
     made = model(TOWER, mesh)
     with pytest.raises(UsageError, match=r"weights on several stages \(pipe\)"):
         made.freeze(1)

@@ -160,6 +160,14 @@ class Sharding:
             total = allreduce(total, "sum", self.group)
         return cast(sqrt(total), dtype)
 
+    def check_norm(self, trained: Iterable[ParameterSpec]) -> None:
+        """UsageError, on each rank, for a stage that has no part of the norm of all gradients: others wait for it."""
+        idle = set(range(self.pipe.size)) - {row.stage for row in trained} if self.pipe is not None else set[int]()
+        if idle:
+            got = f"clip_norm or nan_guard, and no weight that is trained in stage {min(idle)}"
+            fix = "train some of its weights, take fewer stages, or neither of the two"
+            raise UsageError("Model", got=got, need="gradients in each stage", fix=fix)
+
     def check(self, optimizers: Sequence[Optimizer]) -> None:
         """UsageError for an optimizer that needs whole parameters."""
         if self.compress is not None and (self.group is None or self.stage or self.tensor or self.pipe):
