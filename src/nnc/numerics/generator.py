@@ -8,14 +8,19 @@ A generator is for eager code: it counts its draws. In a compiled function the c
 from __future__ import annotations
 
 from itertools import count
+from typing import Any
 
 import numpy as np
 
+from nnc.arguments import shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import F32, I64, AnyDType
 from nnc.dynamic.transforms.randomness import SEEDS, next_counter
-from nnc.errors import AttributeValueError
+from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.numerics import draws
-from nnc.numerics.conversion import AnyArray, Array, Sizes
+from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array
+from nnc.numerics.numpy_names.hosted import hosted
 
 
 class RandomGenerator:
@@ -63,6 +68,83 @@ class RandomGenerator:
     def permutation(self, x: int | AnyArray, axis: int = 0) -> Array:
         """The numbers below x, or its rows, in another order."""
         return draws.permutation(x, key=self._next(), axis=axis)
+
+    def shuffle(self, x: Any) -> None:  # noqa: ANN401  # an array, or a list
+        """Put the rows of an array, or what a list has, into another order in place."""
+        if not isinstance(x, Variable | list | np.ndarray):
+            raise ArgumentError("shuffle", got=f"x={shown(x)}", need="an array or a list", origin=caller_origin())
+        if isinstance(x, Variable) and not x.ndim:
+            raise ShapeError("shuffle", got=str(x.spec), need="an axis", origin=caller_origin())
+        order = self.permutation(len(x))
+        if isinstance(x, list):
+            x[:] = [x[place] for place in order.tolist()]
+        elif isinstance(x, np.ndarray):
+            x[...] = x[order.numpy()]
+        else:
+            x[...] = x[order]
+
+    # ---- on the host, by NumPy's generator of the key: their results are constants
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Sizes | None = None) -> Array:  # noqa: ANN401  # numbers or arrays
+        """p(x) ∝ x^(shape - 1) · e^(-x / scale)"""
+        return self._hosted("gamma", shape, scale, size)
+
+    def beta(self, a: Any, b: Any, size: Sizes | None = None) -> Array:  # noqa: ANN401  # as above
+        """p(x) ∝ x^(a - 1) · (1 - x)^(b - 1)"""
+        return self._hosted("beta", a, b, size)
+
+    def poisson(self, lam: Any = 1.0, size: Sizes | None = None) -> Array:  # noqa: ANN401  # as above
+        """p(k) = lam^k · e^(-lam) / k!"""
+        return self._hosted("poisson", lam, size)
+
+    def binomial(self, n: Any, p: Any, size: Sizes | None = None) -> Array:  # noqa: ANN401  # as above
+        """How many of n trials succeed, each with probability p."""
+        return self._hosted("binomial", n, p, size)
+
+    def dirichlet(self, alpha: AnyArray, size: Sizes | None = None) -> Array:
+        """p(x) ∝ Π x_k^(alpha_k - 1), of x that sum to 1."""
+        return self._hosted("dirichlet", alpha, size)
+
+    def multivariate_normal(self, mean: AnyArray, cov: AnyArray, size: Sizes | None = None) -> Array:
+        """Normally distributed rows of this mean and covariance."""
+        return self._hosted("multivariate_normal", mean, cov, size, "raise")
+
+    def _hosted(self, name: str, *args: object) -> Array:
+        numbers = np.random.default_rng(abs(int(self._next().item())))
+        try:
+            return as_array(hosted(getattr(numbers, name), name=name)(*args))
+        except MemoryError:
+            got, need = "a size of more", "as many as memory holds"
+            raise ArgumentError(name, got=got, need=need, origin=caller_origin()) from None
+
+
+class RandomState(RandomGenerator):
+    """NumPy's older generator: `randn`, `rand`, `randint`, `random_sample` beside what `default_rng` gives.
+
+    >>> rng = nnc.random.RandomState(0)
+    >>> rng.randn(2, 3).shape, rng.randint(0, 10, size=4).shape, rng.rand().shape
+    ((2, 3), (4,), ())
+    """
+
+    def rand(self, *sizes: int) -> Array:
+        """Numbers in [0, 1)."""
+        return self.random(sizes)
+
+    def randn(self, *sizes: int) -> Array:
+        """Normally distributed numbers of mean 0 and deviation 1."""
+        return self.standard_normal(sizes)
+
+    def random_sample(self, size: Sizes = ()) -> Array:
+        """Numbers in [0, 1)."""
+        return self.random(size)
+
+    def randint(self, low: int, high: int | None = None, size: Sizes = (), dtype: AnyDType = I64) -> Array:
+        """Integers of [low, high), or of [0, low)."""
+        return self.integers(low, high, size, dtype)
+
+    def seed(self, seed: int | None = None) -> None:
+        """Begin anew with this seed."""
+        RandomGenerator.__init__(self, seed)
 
 
 def default_rng(seed: int | None = None) -> RandomGenerator:
