@@ -212,8 +212,8 @@ def _explain_methods(kind: Any, prefix: str) -> None:
         subject = f"{prefix}{own}"
         if isinstance(value, types.FunctionType) and _takes_arguments(value):
             setattr(kind, own, _wrapped(value, _after, subject))
-        elif isinstance(value, classmethod):
-            setattr(kind, own, classmethod(_wrapped(value.__func__, _after, subject)))
+        elif isinstance(value, classmethod | staticmethod):
+            setattr(kind, own, type(value)(_wrapped(value.__func__, _after, subject)))
 
 
 def _takes_arguments(method: types.FunctionType) -> bool:

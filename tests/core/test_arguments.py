@@ -171,6 +171,24 @@ def test_an_explained_function_keeps_an_error_that_no_argument_explains() -> Non
         half(Odd(3))
 
 
+@explained
+class Halves:
+    @staticmethod
+    def of(value: int) -> float:
+        return value / 2
+
+    @classmethod
+    def named(cls, name: str) -> str:
+        return cls.__name__ + name
+
+
+def test_methods_of_no_instance_are_explained_too() -> None:
+    assert Halves.of(3) == Halves().of(3) == 1.5
+    for call, told in ((lambda: Halves.of("a"), "Halves.of: got value='a'"), (lambda: Halves.named(3), "got name=3")):  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match=told):
+            call()
+
+
 def test_only_what_is_written_in_python_is_explained() -> None:
     for door in (int, 3):
         with pytest.raises(ArgumentError, match="explained: got .*; need a function or class"):

@@ -456,7 +456,7 @@ def _of(module: ModuleType, name: str) -> list[Target]:
     made = [Target(name if is_kind else f"{home}.{name}", _constant(value), _parameters(value))]
     if is_kind:
         for method, function in vars(value).items():
-            if isinstance(function, classmethod) and not method.startswith("_"):
+            if isinstance(function, classmethod | staticmethod) and not method.startswith("_"):
                 bound = getattr(value, method)
                 made.append(Target(f"{name}.{method}", _constant(bound), _parameters(bound)))
     return made
@@ -465,9 +465,13 @@ def _of(module: ModuleType, name: str) -> list[Target]:
 def _methods(name: str, receiver: Draw) -> list[Target]:
     kind = type(receiver(World(0)))
     names = [method for method, value in inspect.getmembers(kind, inspect.isfunction) if not method.startswith("_")]
-    return [
-        Target(f"{name}.{method}", _bound(receiver, method), _parameters(getattr(kind, method))[1:]) for method in names
-    ]
+    return [Target(f"{name}.{method}", _bound(receiver, method), _of_instance(kind, method)) for method in names]
+
+
+def _of_instance(kind: type, method: str) -> tuple[inspect.Parameter, ...]:
+    """The parameters behind the instance, which a static method does not have."""
+    is_static = isinstance(inspect.getattr_static(kind, method), staticmethod)
+    return _parameters(getattr(kind, method))[0 if is_static else 1 :]
 
 
 def _single(parameter: inspect.Parameter) -> inspect.Parameter:

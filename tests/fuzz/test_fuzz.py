@@ -48,6 +48,8 @@ def test_the_table_covers_the_public_surface() -> None:
         "nnc.core.values.serialize.load_tensors", "apply gemm", "apply convolution",
     ):  # fmt: skip
         assert wanted in names
+    (static,) = (target for target in targets() if target.name == "Registry.named")
+    assert [parameter.name for parameter in static.parameters] == ["name"]
 
 
 def test_a_session_is_fixed_by_its_number() -> None:

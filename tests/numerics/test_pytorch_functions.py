@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import AttributeValueError, ShapeError, UsageError
+from nnc.errors import AttributeValueError, OutOfMemoryError, ShapeError, UsageError
 
 X = [[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]]
 ROWS: list[tuple[str, Callable[[], object], object]] = [
@@ -113,6 +113,20 @@ def test_places_of_jax() -> None:
 def test_errors(refused: Callable[[], object], error: type[UsageError], text: str) -> None:
     with pytest.raises(error, match=text):
         refused()
+
+
+def test_whole_arrays_are_repeated_as_by_numpy_in_one_copy() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(60):
+        shape, times = (
+            tuple(random.integers(low, 4, random.integers(0, most)).tolist()) for low, most in ((0, 6), (0, 7))
+        )
+        values = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+        np.testing.assert_array_equal(nnc.tile(values, times).numpy(), np.tile(values, times))
+    with pytest.raises(OutOfMemoryError):
+        nnc.tile(nnc.ones((2, 3)), (98, 121, 116, 101, 115))  # parts of it were computed for half a minute
+    with pytest.raises(ShapeError, match=r"tile: got \(-1,\); need numbers ≥ 0"):
+        nnc.tile([1, 2], -1)
 
 
 def test_the_most_frequent_of_nothing_is_refused() -> None:

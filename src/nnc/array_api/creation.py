@@ -51,7 +51,7 @@ def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
-    return check_shape((shape,) if isinstance(shape, int) else shape)
+    return check_shape((shape,) if isinstance(shape, int | np.integer) else shape)
 
 
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:

@@ -18,7 +18,7 @@ from nnc.core.values.spec import broadcast_shapes as shape_of_all
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
-from nnc.ops.movement.broadcast import normalize_axes
+from nnc.ops.movement.broadcast import normalize_axes, tiled
 
 Array = ArrayOperand
 Axes = int | tuple[int, ...]
@@ -147,14 +147,8 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
     """x so many times along each axis."""
     if not isinstance(cast(object, repetitions), tuple | list):
         raise ArgumentError("tile", got=f"repetitions={shown(repetitions)}", need="a tuple of integers")
-    rank = max(checked_array("tile", x).ndim, len(repetitions))
-    counts = (*(1,) * (rank - len(repetitions)), *repetitions)
-    repeated = x.reshape((*(1,) * (rank - x.ndim), *x.shape))
-    for axis, count in enumerate(counts):
-        with numpy_work("tile"):
-            rows = np.tile(np.arange(repeated.shape[axis]), count)
-        repeated = repeated if count == 1 else ops.index_select(repeated, lifted(x, rows), axis)
-    return repeated
+    missing = checked_array("tile", x).ndim - len(repetitions)
+    return tiled(x, (*(1,) * missing, *repetitions), "tile")
 
 
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:

@@ -183,7 +183,7 @@ def gradient(x: AnyArray, spacing: float = 1.0, axis: int | tuple[int, ...] | No
     [1.  1.5 2. ]
     """
     array = continuous(as_array(x))
-    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int | np.integer) else axis
     result = [_slope(array, spacing, place_of("gradient", each, array.ndim)) for each in axes]
     return result[0] if len(result) == 1 else result
 

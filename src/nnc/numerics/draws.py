@@ -52,7 +52,7 @@ def key(seed: int) -> Array:
     >>> nnc.random.key(0).dtype
     i64
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < SEEDS:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < SEEDS:
         raise AttributeValueError("key", got=f"{seed!r}", need="an integer 0 ≤ seed < 2^31")
     return split(tensor(np.int64(seed)), 1)[0]
 
@@ -317,8 +317,8 @@ def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) 
         key, x = _checked(args[0]), args[1]
     else:
         (x,) = args
-    if isinstance(x, int):
-        return _order(x, key)
+    if isinstance(x, int | np.integer):
+        return _order(int(x), key)
     rows = as_array(x)
     place = place_of("permutation", axis, rows.ndim)
     return ops.index_select(rows, _order(rows.shape[place], key), place)
@@ -342,11 +342,11 @@ def choice(
     (3,)
     """
     source, sizes = _filled(args, (None, shape))[:2]
-    count = source if isinstance(source, int) else as_array(source).shape[0]
+    count = int(source) if isinstance(source, int | np.integer) else as_array(source).shape[0]
     wanted = sizes_of(sizes)
     many = int(np.prod(wanted, dtype=np.int64))
     places = _chosen(count, many, replace, p, key).reshape(wanted)
-    return places if isinstance(source, int) else as_array(source)[places]
+    return places if isinstance(source, int | np.integer) else as_array(source)[places]
 
 
 def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array | None) -> Array:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from nnc import ops
 from nnc.array_api import fft as standard
 from nnc.core.values.dtype import C64, C128, F64
@@ -155,4 +157,4 @@ def ifftshift(x: AnyArray, axes: int | Sequence[int] | None = None) -> Array:
 
 
 def _several(axes: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
-    return axes if axes is None or isinstance(axes, int) else tuple(axes)
+    return axes if axes is None or isinstance(axes, int | np.integer) else tuple(axes)

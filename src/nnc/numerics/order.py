@@ -158,7 +158,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = None) -> Array:
 
 
 def _places(indices: AnyArray) -> object:
-    return indices if isinstance(indices, int) else as_array(indices)
+    return indices if isinstance(indices, int | np.integer) else as_array(indices)
 
 
 def take_along_axis(x: AnyArray, indices: AnyArray, axis: int | None = -1) -> Array:
@@ -394,7 +394,7 @@ def histogram_bin_edges(
 ) -> Array:
     """The edges of the bins: those given, or of so many equal ones from the smallest to the largest element."""
     array = continuous(as_array(x).ravel())
-    if not isinstance(bins, int):
+    if not isinstance(bins, int | np.integer):
         return ops.cast(as_array(bins), array.dtype)
     if bins < 1:
         raise AttributeValueError("histogram", got=f"{bins} bins", need="at least one")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
+import numpy as np
+
 from nnc import ops
 from nnc.array_api import linalg as standard
 from nnc.core.precautions.origin import caller_origin
@@ -96,7 +98,7 @@ def tensordot(x1: AnyArray, x2: AnyArray, axes: int | tuple[Sequence[int], Seque
     30.0
     """
     a, b = pair(x1, x2)
-    if isinstance(axes, int):
+    if isinstance(axes, int | np.integer):
         return standard.tensordot(a, b, axes=axes)
     left, right = ((value,) if isinstance(value, int) else tuple(value) for value in axes)
     return standard.tensordot(a, b, axes=(left, right))

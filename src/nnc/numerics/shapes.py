@@ -114,7 +114,7 @@ def moveaxis(x: AnyArray, source: Places, destination: Places) -> Array:
 
 
 def _places(axes: Places) -> int | tuple[int, ...]:
-    return axes if isinstance(axes, int) else tuple(axes)
+    return axes if isinstance(axes, int | np.integer) else tuple(axes)
 
 
 def squeeze(x: AnyArray, axis: Axes = None) -> Array:
@@ -273,7 +273,7 @@ def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0, *, dim: int | 
     if dim is not None:
         return list(array.split(parts, dim))
     place = place_of("split", axis, array.ndim)
-    if isinstance(parts, int) and (parts < 1 or array.shape[place] % parts):
+    if isinstance(parts, int | np.integer) and (parts < 1 or array.shape[place] % parts):
         got = f"{array.spec} along axis {place} in {parts} parts"
         fix = "array_split() makes parts of two sizes"
         raise ShapeError("split", got=got, need="parts that divide the size", fix=fix)
@@ -289,7 +289,7 @@ def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[
     array = as_array(x)
     place = place_of("array_split", axis, array.ndim)
     size = array.shape[place]
-    if isinstance(parts, int):
+    if isinstance(parts, int | np.integer):
         if parts < 1:
             raise AttributeValueError("array_split", got=f"parts={shown(parts)}", need="at least one")
         spare = max(parts - max(size, 1), 0)
@@ -340,7 +340,7 @@ def flip(x: AnyArray, axis: Axes = None) -> Array:
     [3 2 1]
     """
     array = as_array(x)
-    return standard.flip(array, axis=axis if axis is None or isinstance(axis, int) else tuple(axis))
+    return standard.flip(array, axis=axis if axis is None or isinstance(axis, int | np.integer) else tuple(axis))
 
 
 def fliplr(x: AnyArray) -> Array:
@@ -390,7 +390,9 @@ def tile(x: AnyArray, repetitions: Places) -> Array:
     Variable(i64[4], constant)
     [1 2 1 2]
     """
-    return standard.tile(as_array(x), (repetitions,) if isinstance(repetitions, int) else tuple(repetitions))
+    return standard.tile(
+        as_array(x), (repetitions,) if isinstance(repetitions, int | np.integer) else tuple(repetitions)
+    )
 
 
 def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Array:
@@ -401,8 +403,8 @@ def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Arr
     [1 1 2 2]
     """
     array = as_array(x)
-    if isinstance(repeats, int):
-        return array.repeat(repeats, axis)
+    if isinstance(repeats, int | np.integer):
+        return array.repeat(int(repeats), axis)
     return standard.repeat(array, as_array(repeats), axis=axis)
 
 

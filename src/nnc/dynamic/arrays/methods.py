@@ -29,7 +29,7 @@ from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, extreme, paire
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.elementwise import pointwise
 from nnc.ops.indexing.order import cumsum, sort
-from nnc.ops.movement.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape
+from nnc.ops.movement.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape, tiled
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import transpose
 from nnc.ops.reduction import derived, reduction
@@ -272,24 +272,12 @@ class ArrayMethods(LiftingOperand):
         """
         sizes = (repeats,) if isinstance(repeats, SupportsIndex) else tuple(repeats)
         if more or not isinstance(repeats, SupportsIndex) or not _is_axis(axis, self.spec.rank):
-            return self._tiled((*sizes, *(() if axis is None else (axis,)), *more))
+            return tiled(self, (*sizes, *(() if axis is None else (axis,)), *more), "repeat")
         x, along = (reshape(self, (-1,)), 0) if axis is None else (self, self._axis("repeat", axis))
         size = x.shape[along]
         wide = reshape(x, (*x.shape[: along + 1], 1, *x.shape[along + 1 :]))
         spread = broadcast_to(wide, (*x.shape[: along + 1], repeats, *x.shape[along + 1 :]))
         return reshape(spread, (*x.shape[:along], size * repeats, *x.shape[along + 1 :]))
-
-    def _tiled(self, times: tuple[int, ...]) -> Self:
-        """The whole so many times along each of the last axes, as PyTorch's `repeat`."""
-        front = len(times) - self.spec.rank
-        if front < 0:
-            need = f"{self.spec.rank} numbers or more"
-            raise ShapeError("repeat", got=f"{times} of {self.spec}", need=need, fix="nnc.tile(x, times)")
-        shape = (*(1,) * front, *self.shape)
-        pairs = [size for pair in zip((1,) * len(shape), shape, strict=True) for size in pair]
-        wide = tuple(size for pair in zip(times, shape, strict=True) for size in pair)
-        spread = broadcast_to(reshape(self, pairs), wide)
-        return reshape(spread, [time * size for time, size in zip(times, shape, strict=True)])
 
     @located
     def view(self, *shape: int | Iterable[int]) -> Self:

@@ -347,8 +347,8 @@ def _refuse(got: str, need: str) -> NoReturn:
 
 def _axes_of(axes: Tree, structure: Structure) -> Iterator[int | None]:
     """The axis of each leaf; an axis that stands for a container is that of all leaves in it."""
-    if axes is None or isinstance(axes, int):
-        yield from (axes for _ in structure.paths())
+    if axes is None or isinstance(axes, int | np.integer):
+        yield from (None if axes is None else int(axes) for _ in structure.paths())
         return
     if structure.kind is None:
         _refuse(f"axes of type {type(axes).__name__}", "an axis, or None")

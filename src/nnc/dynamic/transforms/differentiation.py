@@ -56,20 +56,22 @@ def value_and_grad(
     `value_and_grad(net, loss)` gives the value of `loss` and its gradient by the parameters of a layer or module, a
     dictionary by path; so does `value_and_grad(loss)` where the argument at `argnums` is a layer.
     """
-    if not isinstance(argnums, int | Sequence):
+    if not isinstance(argnums, int | np.integer | Sequence):
         return _by_parameters(function, argnums, has_aux)
 
     @wraps(function)
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
-        if isinstance(argnums, int) and argnums < len(args) and isinstance(args[argnums], HasParameters):
+        if isinstance(argnums, int | np.integer) and argnums < len(args) and isinstance(args[argnums], HasParameters):
             return _by_parameters(args[argnums], function, has_aux)(*args, **kwargs)
         world = world_of("grad", (args, kwargs))
         with world.entered():
-            leaves, structure, given = world.leaves(args, (argnums,) if isinstance(argnums, int) else argnums)
+            leaves, structure, given = world.leaves(
+                args, (argnums,) if isinstance(argnums, int | np.integer) else argnums
+            )
             result = function(*given, **map_leaves(world.plain, kwargs))
             value, aux = result if has_aux else (result, None)
             gradients = structure.unflatten(world.backward([world.scalar(value)], leaves))
-            first = gradients[0] if isinstance(argnums, int) else gradients
+            first = gradients[0] if isinstance(argnums, int | np.integer) else gradients
             value, aux, first = map_leaves(world.settled, (value, aux, first))
         return ((value, aux) if has_aux else value), first
 

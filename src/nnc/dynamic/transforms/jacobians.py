@@ -65,7 +65,7 @@ def _by_arguments(
 
             return derivatives(of_this, continuous(as_operand(args[place])))
 
-        return by(argnums) if isinstance(argnums, int) else tuple(map(by, argnums))
+        return by(argnums) if isinstance(argnums, int | np.integer) else tuple(map(by, argnums))
 
     return differentiated
 

@@ -55,7 +55,7 @@ def seed(value: int) -> None:
     Variable(bool[], constant)
     True
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < SEEDS:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < SEEDS:
         raise AttributeValueError("seed", got=f"{value!r}", need="an integer 0 ≤ seed < 2^31")
     _COUNTER.numbers = count(value * RUN)
 

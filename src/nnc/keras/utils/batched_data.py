@@ -35,13 +35,14 @@ class Dataset:
     def from_tensor_slices(tensors: Any) -> Dataset:
         """The rows of arrays."""
         arrays = map_leaves(plain, tensors)
-        counts = {len(leaf) for leaf in flatten(arrays)[0]}
-        if len(counts) != 1:
+        counts = {leaf.shape[:1] for leaf in flatten(arrays)[0]}
+        if len(counts) != 1 or not all(counts):
             raise DataError("from_tensor_slices", got=f"arrays of {sorted(counts)} rows", need="as many in each")
-        (count,) = counts
+        ((count,),) = counts
         return Dataset(lambda: (_row(arrays, row) for row in range(count)), count)
 
     @staticmethod
+    @checked
     def from_generator(generator: Callable[[], Any], **unused: Any) -> Dataset:
         """What a generator gives."""
         return Dataset(lambda: iter(generator()))
@@ -50,7 +51,7 @@ class Dataset:
     @checked
     def range(count: Size) -> Dataset:
         """0, 1, …, count - 1"""
-        return Dataset.from_tensor_slices(np.arange(count))
+        return Dataset(lambda: map(np.int64, range(count)), count)
 
     def __iter__(self) -> Iterator[Any]:
         return self.elements()

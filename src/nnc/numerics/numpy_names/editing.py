@@ -32,7 +32,7 @@ _INSERTED, _DELETED = hosted(np.insert), hosted(np.delete)
 
 
 def _axis(subject: str, axis: int, x: Array) -> int:
-    if not isinstance(axis, int) or not -x.ndim <= axis < x.ndim:
+    if not isinstance(axis, int | np.integer) or not -x.ndim <= axis < x.ndim:
         raise ArgumentError(subject, got=f"axis={axis}", need=f"an axis of {x.spec}")
     return axis % x.ndim
 
@@ -91,7 +91,7 @@ def resize(a: AnyArray, new_shape: int | Sequence[int]) -> Array:
     [[1, 2], [3, 1]]
     """
     flat = ravel(as_array(a))
-    shape: tuple[Any, ...] = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    shape: tuple[Any, ...] = (new_shape,) if isinstance(new_shape, int | np.integer) else tuple(new_shape)
     if not flat.size and math.prod(shape):
         raise ShapeError("resize", got=str(flat.spec), need="elements to repeat")
     return take(flat, np.arange(math.prod(shape)) % max(flat.size, 1), 0).reshape(shape)
@@ -187,7 +187,7 @@ def apply_over_axes(func: Function, a: AnyArray, axes: int | Sequence[int]) -> A
     [[6.0]]
     """
     x = as_array(a)
-    for axis in (axes,) if isinstance(axes, int) else axes:
+    for axis in (axes,) if isinstance(axes, int | np.integer) else axes:
         y = as_array(func(x, axis))
         x = y if y.ndim == x.ndim else y.expand_dims(axis)
     return x

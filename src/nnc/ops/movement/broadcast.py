@@ -16,7 +16,7 @@ import numpy as np
 
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand, Command
-from nnc.core.values.spec import OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
+from nnc.core.values.spec import MAX_DIMENSIONS, OptionalSpecs, Shape, broadcast_shapes, check_shape, contiguous_strides
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.graph import Op
 from nnc.ops.batching import BatchedCall, batched_behind
@@ -192,6 +192,32 @@ def reshape(x: T, shape: Iterable[int]) -> T:
 def broadcast_to(x: T, shape: Shape) -> T:
     """Repeat along axes of size 1 (and new leading axes) up to `shape`."""
     return x if x.shape == tuple(shape) else apply(BROADCAST_TO, BroadcastAttrs(tuple(shape)), x)
+
+
+def tiled(x: T, times: Shape, subject: str) -> T:
+    """x so many times along each axis; `times` has a number ≥ 0 for each axis, and more in front for new ones."""
+    front = len(times) - x.spec.rank
+    if front < 0:
+        got, need = f"{times} of {x.spec}", f"{x.spec.rank} numbers or more"
+        raise ShapeError(subject, got=got, need=need, fix="nnc.tile(x, times)")
+    if any(time < 0 for time in times):
+        raise ShapeError(subject, got=str(times), need="numbers ≥ 0")
+    shape = (*(1,) * front, *x.shape)
+    narrow, wide = list[int](), list[int]()
+    for place, (time, size) in enumerate(zip(times, shape, strict=True)):
+        if time == 1 and place and times[place - 1] == 1:
+            # Axes in a row that stay as they are count as one.
+            narrow[-1], wide[-1] = narrow[-1] * size, wide[-1] * size
+        else:
+            narrow += [size] if time == 1 or size == 1 else [1, size]
+            wide += [size] if time == 1 else [time] if size == 1 else [time, size]
+    if len(narrow) > MAX_DIMENSIONS:
+        first = next(place for place, time in enumerate(times) if time != 1)
+        ones = (1,) * len(times)
+        rest = tiled(x, (*ones[: first + 1], *times[first + 1 :]), subject)
+        return tiled(rest, (*ones[:first], times[first], *ones[first + 1 :]), subject)
+    spread = broadcast_to(reshape(x, narrow), tuple(wide))
+    return reshape(spread, [time * size for time, size in zip(times, shape, strict=True)])
 
 
 def reduce_sum(x: T, axes: int | Iterable[int] | None = None, *, keepdims: bool = False) -> T:

@@ -15,7 +15,7 @@ from nnc.errors import UsageError
 
 # Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
 # brings with it: modules, what planning and compilers leave behind. As `benchmarks/memory.py --cases` finds them.
-EXEC_BYTES = 16 << 10
+EXEC_BYTES = 20 << 10
 START = 5 << 20
 # The same of a program that is loaded from the disk, which has no graphs and which nobody planned in this process.
 LOADED_EXEC_BYTES = 9 << 10
