@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.runner import runtestprotocol
+from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from tests import examined
 from tests.skipped import told
@@ -25,6 +26,9 @@ if sys.prefix != sys.base_prefix:
 # Hypothesis reads the constants of all modules there are, 4 s a worker, and draws them too: what a test draws would
 # depend on what was imported before it.
 providers._get_local_constants = lambda: providers._local_constants
+# How long an example takes says how busy the machine is.
+settings.register_profile("nnc", deadline=None)
+settings.load_profile("nnc")
 
 # A shell that starts a run in the background has it ignore Ctrl-C, and tests that press it would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

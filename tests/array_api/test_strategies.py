@@ -16,7 +16,9 @@ from nnc import array_api as xp
 
 xps = make_strategies_namespace(xp, api_version="2024.12")
 SHAPES = xps.array_shapes(min_dims=0, min_side=0, max_side=4)
-slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=25)
+slow = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], max_examples=25
+)
 
 
 def test_random_calls_give_what_numpy_gives() -> None:
