@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc.errors import AttributeValueError, OutOfMemoryError, ShapeError, UsageError
+from nnc.errors import ArgumentError, AttributeValueError, OutOfMemoryError, ShapeError, UsageError
 
 X = [[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]]
 ROWS: list[tuple[str, Callable[[], object], object]] = [
@@ -105,10 +105,11 @@ def test_places_of_jax() -> None:
         (lambda: x().div(2, rounding_mode="up"), AttributeValueError, "rounding_mode='up'"),
         (lambda: x().repeat((2,)), ShapeError, r"nnc\.tile"),
         (lambda: x().repeat({}), ShapeError, r"repeat: got \(\)"),
+        (lambda: x().repeat(np.array([0, 0])), ArgumentError, "repeat: got repeats=an array"),
         (lambda: nnc.histc(x(), bins=0), AttributeValueError, "histc"),
         (lambda: nnc.histc(x(), min=np.float32(0.5), max=-1e308), AttributeValueError, "histc"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_errors(refused: Callable[[], object], error: type[UsageError], text: str) -> None:
     with pytest.raises(error, match=text):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Self, SupportsIndex, overload
+from typing import Self, overload
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from nnc.dynamic.arrays.lifting import LiftingOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, extreme, paired
-from nnc.errors import AttributeValueError, ShapeError
+from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.elementwise import pointwise
 from nnc.ops.indexing.order import cumsum, sort
 from nnc.ops.movement.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape, tiled
@@ -270,8 +270,12 @@ class ArrayMethods(LiftingOperand):
 
         What can only be PyTorch's call is that: three sizes and more, or two for fewer axes, repeat the whole.
         """
-        sizes = (repeats,) if isinstance(repeats, SupportsIndex) else tuple(repeats)
-        if more or not isinstance(repeats, SupportsIndex) or not _is_axis(axis, self.spec.rank):
+        if np.ndim(repeats) and not isinstance(repeats, tuple | list):
+            # Of NumPy's function that is a number for each element, of PyTorch's method one for each axis.
+            need, fix = "an integer, or a tuple", "nnc.repeat(x, counts, axis), or x.repeat(tuple(sizes))"
+            raise ArgumentError("repeat", got="repeats=an array", need=need, fix=fix)
+        sizes = tuple(repeats) if isinstance(repeats, tuple | list | dict) else (int(repeats),)
+        if more or isinstance(repeats, tuple | list | dict) or not _is_axis(axis, self.spec.rank):
             return tiled(self, (*sizes, *(() if axis is None else (axis,)), *more), "repeat")
         x, along = (reshape(self, (-1,)), 0) if axis is None else (self, self._axis("repeat", axis))
         size = x.shape[along]

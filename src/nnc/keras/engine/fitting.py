@@ -137,9 +137,12 @@ class Fitted(Layer):
             total, parts = self._computed_loss(x, y, y_pred, weights, True)
             return sum(added, start=total), (parts, y_pred)
 
-        (loss, (parts, y_pred)), gradients = value_and_grad(self, loss_of, has_aux=True)()
         trained = self.trainable_parameters()
-        if trained:
+        if not trained:
+            # As in Keras, a model that is frozen is fitted to no avail.
+            loss, (parts, y_pred) = loss_of()
+        else:
+            (loss, (parts, y_pred)), gradients = value_and_grad(self, loss_of, has_aux=True)()
             self.optimizer.apply([gradients[path] for path in trained], [*trained.values()])
         return loss, parts, y_pred, [mask_of(leaf) for leaf in flatten(y_pred)[0]]
 
