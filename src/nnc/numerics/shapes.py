@@ -113,8 +113,8 @@ def moveaxis(x: AnyArray, source: Places, destination: Places) -> Array:
     return standard.moveaxis(as_array(x), _places(source), _places(destination))
 
 
-def _places(axes: Places) -> int | tuple[int, ...]:
-    return axes if isinstance(axes, int | np.integer) else tuple(axes)
+def _places(axes: int | Iterable[int]) -> int | tuple[int, ...]:
+    return int(axes) if isinstance(axes, int | np.integer) else tuple(axes)
 
 
 def squeeze(x: AnyArray, axis: Axes = None) -> Array:
@@ -339,8 +339,7 @@ def flip(x: AnyArray, axis: Axes = None) -> Array:
     Variable(i64[3], constant)
     [3 2 1]
     """
-    array = as_array(x)
-    return standard.flip(array, axis=axis if axis is None or isinstance(axis, int | np.integer) else tuple(axis))
+    return standard.flip(as_array(x), axis=None if axis is None else _places(axis))
 
 
 def fliplr(x: AnyArray) -> Array:
@@ -390,9 +389,8 @@ def tile(x: AnyArray, repetitions: Places) -> Array:
     Variable(i64[4], constant)
     [1 2 1 2]
     """
-    return standard.tile(
-        as_array(x), (repetitions,) if isinstance(repetitions, int | np.integer) else tuple(repetitions)
-    )
+    times = _places(repetitions)
+    return standard.tile(as_array(x), times if isinstance(times, tuple) else (times,))
 
 
 def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Array:

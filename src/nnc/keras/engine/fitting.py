@@ -120,8 +120,7 @@ class Fitted(Layer):
         if not parts and not penalties:
             fix = 'model.compile(optimizer="adam", loss="mse")'
             raise UsageError("fit", got="no loss", need="one at least", fix=fix, origin=caller_origin())
-        total = losses.total(parts) if parts else 0.0
-        return sum(penalties, start=total), parts
+        return sum(penalties, start=losses.total(parts) if parts else 0.0), parts
 
     def _aligned(self, y: Any, y_pred: Any, sample_weight: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Targets, outputs and weights of examples, one for each output."""
@@ -138,12 +137,10 @@ class Fitted(Layer):
             return sum(added, start=total), (parts, y_pred)
 
         trained = self.trainable_parameters()
-        if not trained:
-            # As in Keras, a model that is frozen is fitted to no avail.
-            loss, (parts, y_pred) = loss_of()
-        else:
-            (loss, (parts, y_pred)), gradients = value_and_grad(self, loss_of, has_aux=True)()
-            self.optimizer.apply([gradients[path] for path in trained], [*trained.values()])
+        learn: Any = value_and_grad(self, loss_of, has_aux=True) if trained else lambda: (loss_of(), {})
+        (loss, (parts, y_pred)), slopes = learn()
+        if trained:  # else it is frozen, and fitted to no avail
+            self.optimizer.apply([slopes[path] for path in trained], [*trained.values()])
         return loss, parts, y_pred, [mask_of(leaf) for leaf in flatten(y_pred)[0]]
 
     def _masked_outputs(self, x: Any) -> tuple[Any, list[Any]]:
