@@ -246,10 +246,10 @@ class Variable(HookedValue, ArrayOperand):
 
     def _in_place(self, subject: str, new: Self) -> Self:
         """Under `no_grad` a leaf holds the new value, as in PyTorch, so that its module has it; else a new value."""
-        if type(new) is type(self) and self._is_data():
-            return self._settled(subject, new)
         if type(new) is not type(self):
             return new
+        if self._is_data():
+            return self._settled(subject, new)
         if not self.graph.is_leaf(self):
             if not self.is_view and new.spec == self.spec and getattr(self, "_of", self) is self:
                 self._assign(new)

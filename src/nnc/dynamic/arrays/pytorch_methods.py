@@ -123,13 +123,10 @@ class PyTorchMethods(ElementTypeMethods):
         """
         place = self._axis("split", dim if axis is None else axis)
         split_size = int(split_size) if isinstance(split_size, np.integer) else split_size
-        size, lengths = (
-            self.shape[place],
-            [split_size] if isinstance(split_size, int | np.integer) else list(split_size),
-        )
-        if isinstance(split_size, int | np.integer) and axis is not None:
+        size, lengths = self.shape[place], [split_size] if isinstance(split_size, int) else list(split_size)
+        if isinstance(split_size, int) and axis is not None:
             lengths = [size // split_size] * split_size if split_size > 0 and not size % split_size else [-1]
-        elif isinstance(split_size, int | np.integer):
+        elif isinstance(split_size, int):
             full = range(split_size, size + 1, split_size) if split_size > 0 else ()
             lengths = [split_size for _ in full] + ([size % split_size] if full and size % split_size else [])
         elif axis is not None:

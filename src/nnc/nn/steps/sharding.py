@@ -160,9 +160,10 @@ class Sharding:
             total = allreduce(total, "sum", self.group)
         return cast(sqrt(total), dtype)
 
-    def check_norm(self, trained: Iterable[ParameterSpec]) -> None:
+    @staticmethod
+    def check_norm(pipe: RankGroup, trained: Iterable[ParameterSpec]) -> None:
         """UsageError, on each rank, for a stage that has no part of the norm of all gradients: others wait for it."""
-        idle = set(range(self.pipe.size)) - {row.stage for row in trained} if self.pipe is not None else set[int]()
+        idle = set(range(pipe.size)) - {row.stage for row in trained}
         if idle:
             got = f"clip_norm or nan_guard, and no weight that is trained in stage {min(idle)}"
             fix = "train some of its weights, take fewer stages, or neither of the two"

@@ -54,8 +54,8 @@ class Steering:
         scalars = {name: step.steering_input(name) for name in optimizer.scalars(1)}
         parts = optimizers_of(optimizer, step.own_specs)
         sharding.check([*parts.values()])
-        if step.options.clip_norm is not None or step.options.guards_updates:
-            sharding.check_norm([step.specs[path] for path in optimizers_of(optimizer, step.specs)])
+        if sharding.pipe is not None and (step.options.clip_norm is not None or step.options.guards_updates):
+            sharding.check_norm(sharding.pipe, [step.specs[path] for path in optimizers_of(optimizer, step.specs)])
         changed = {path: sharding.updated(given[path], path) for path in parts}
         commands = {changed[path]: part.command() for path, part in parts.items()}
         rates = {changed[path]: scalars[optimizer.rate_name(path)] for path in parts}

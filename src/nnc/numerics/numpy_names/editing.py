@@ -105,12 +105,12 @@ def block(arrays: Any) -> Array:  # noqa: ANN401  # nested lists of arrays
     """
 
     def depth_of(value: Any) -> int:  # noqa: ANN401  # nested lists
-        return 1 + max(map(depth_of, value), default=0) if isinstance(value, list) else 0
+        if isinstance(value, list) and not value:
+            raise ShapeError("block", got="a list of no blocks", need="one or more in each list")
+        return 1 + max(map(depth_of, value)) if isinstance(value, list) else 0
 
     def joined(value: Any, axis: int, rank: int) -> Array:  # noqa: ANN401  # nested lists
         if isinstance(value, list):
-            if not value:
-                raise ShapeError("block", got="a list of no blocks", need="one or more in each list")
             return concatenate([joined(part, axis + 1, rank) for part in value], axis)
         x = as_array(value)
         return x.reshape((1,) * (rank - x.ndim) + x.shape)
@@ -121,7 +121,7 @@ def block(arrays: Any) -> Array:  # noqa: ANN401  # nested lists of arrays
 
 
 def _most_axes(value: Any) -> int:  # noqa: ANN401  # nested lists
-    return max(map(_most_axes, value), default=0) if isinstance(value, list) else as_array(value).ndim
+    return max(map(_most_axes, value)) if isinstance(value, list) else as_array(value).ndim
 
 
 def choose(a: AnyArray, choices: Iterable[AnyArray]) -> Array:

@@ -69,8 +69,8 @@ class MemoryStatement:
 
     Beside what the plan says, `program` is about what the objects of the program take, code among them, `start` what
     comes with the first program of a process, and `scratch` what all workers keep for themselves, whatever program they
-    run. `beside` is what who made the graph keeps besides,
-    or took more than a run on the way: of an ONNX model its file, other stages, and weights that were folded.
+    run. `beside` is what who made the graph keeps besides, or took more than a run on the way: of an ONNX model its
+    file, other stages, and weights that were folded.
     """
 
     arena: int
@@ -98,7 +98,7 @@ class MemoryStatement:
     def as_loaded(self) -> Self:
         """Of the same program, loaded from the disk: fewer objects, and nothing that planning leaves behind."""
         program = self.program // EXEC_BYTES * LOADED_EXEC_BYTES
-        return replace(self, program=program, start=min(self.start, LOADED_START))
+        return replace(self, program=program, start=LOADED_START)
 
     @checked
     def on(self, device: AnyDevice) -> DeviceBytes:
