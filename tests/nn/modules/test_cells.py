@@ -11,7 +11,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import ArgumentError, ShapeError
+from nnc.errors import ArgumentError, NncError, ShapeError
 
 X = nnc.tensor(np.linspace(-1.0, 1.0, 6, dtype=np.float32).reshape(2, 3))
 
@@ -75,6 +75,18 @@ def test_attention_of_said_sizes_is_mlx_s() -> None:
     assert sorted(path for path, _ in attention.named_parameters())[0] == "key_proj.weight"
     with pytest.raises(ArgumentError, match="multiple of heads"):
         nn.MultiHeadAttention(8, 3)
+
+
+@pytest.mark.parametrize(
+    "mask", [nn.MultiHeadAttention.create_additive_causal_mask, nn.Transformer.generate_square_subsequent_mask]
+)
+def test_masks_of_no_size_are_refused(mask: Any) -> None:
+    for steps, need in ((-1, "every size"), (len, "sequence of integers"), (1.5, "sequence of integers")):
+        with pytest.raises(ShapeError, match=need):
+            mask(steps)
+    with pytest.raises(NncError):
+        mask(2**33)
+    assert mask(0).shape == (0, 0)
 
 
 def test_gelu_of_a_formula() -> None:

@@ -10,12 +10,11 @@ import math
 from dataclasses import field
 from typing import Any
 
-import numpy as np
-
 from nnc.arguments import Count, Positive, Rate, Share, Size, checked
 from nnc.classes import dataclass
 from nnc.core.running.late_names import LateModule
 from nnc.core.values.dtype import BOOL, F32, I32, AnyDType, dtype_of
+from nnc.core.values.spec import check_shape
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArityError, ShapeError
@@ -45,6 +44,7 @@ from nnc.ops import (
     subtract,
     tanh,
     transpose,
+    triu,
     where,
 )
 from nnc.ops.movement.fill import scalar_like
@@ -87,7 +87,7 @@ class MultiHeadAttention(MultiLayer):
     def create_additive_causal_mask(N: int, dtype: AnyDType = F32) -> ArrayOperand:  # noqa: N803  # MLX's name
         """What is added to scores so that step t sees steps ≤ t only: 0 there, and the type's lowest number."""
         low = -1e9 if dtype_of(dtype).itemsize > 2 else -6e4
-        return eager.tensor(np.triu(np.full((N, N), low, np.float32), 1)).astype(dtype)
+        return causal_mask("create_additive_causal_mask", N, low).astype(dtype)
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to `x`[batch, steps, features] and a mask."""
@@ -285,6 +285,11 @@ def masked_attention(q: T, k: T, v: T, seen: T | None, form: AttentionForm) -> T
     visible = reshape(seen, (seen.shape[0], 1, 1, *seen.shape[2:]))
     y = gemm(softmax(where(visible, scores, -math.inf)), values)
     return reshape(transpose(y, (0, 3, 1, 2, 4)), (batch, rows, heads, width))
+
+
+def causal_mask(subject: str, steps: int, low: float) -> ArrayOperand:
+    """What is added to scores of [steps, steps]: 0 where a row sees a column, up to its own, and `low` behind it."""
+    return triu(broadcast_to(eager.tensor(low, dtype=F32), check_shape((steps, steps), subject)), 1)
 
 
 def capped(x: T, cap: float) -> T:

@@ -13,11 +13,9 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from nnc.arguments import Count, Positive, Probability, checked
-from nnc.dynamic import eager
-from nnc.dynamic.variable import Variable
+from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.nn.layers.attention import causal_mask
 from nnc.nn.layers.initializers import glorot_uniform
 from nnc.nn.layers.layer import Layer
 from nnc.nn.layers.normalization import LayerNorm
@@ -266,6 +264,6 @@ class Transformer(Module):
         return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, **options)
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int) -> Variable:
+    def generate_square_subsequent_mask(sz: int) -> ArrayOperand:
         """0 where a row sees a column, up to its own, and -∞ behind it: [sz, sz]."""
-        return eager.tensor(np.triu(np.full((sz, sz), -math.inf, np.float32), 1))
+        return causal_mask("generate_square_subsequent_mask", sz, -math.inf)
