@@ -16,7 +16,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from tests import examined
 from tests.skipped import told
-from tests.turns import waiting
+from tests.turns import commits, waiting
 
 # Tests make tens of thousands of kernels that nobody else asks for: they stay with the environment, for the next run.
 # Before anything of the package is imported, which reads this once.
@@ -48,6 +48,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Not from here, where it would hold for this folder alone."""
     config.pluginmanager.register(examined)
+    commits()  # told to workers and to programs that tests start
 
 
 def pytest_collection(session: pytest.Session) -> None:

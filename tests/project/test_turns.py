@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from tests.turns import FOLDERS, turns, waiting
+from tests.turns import COSTS, FOLDERS, costly, turns, waiting
 
 TESTS = Path(__file__).parents[1]
 
@@ -40,3 +41,21 @@ def test_pages_and_programs_run_each_time_and_what_is_left_to_the_night_does_not
     cases = [Case(f"{folder}/a.py::x[{place}]") for folder in FOLDERS for place in range(9)]
     night = Case("examples/a.py::y", nightly="its reason")
     assert waiting([*cases, night]) == {night}
+
+
+def test_costly_cases_run_every_second_or_third_time() -> None:
+    seconds = {f"tests/nn/a.py::x[{place}]": 0.5 if place < 4 else 2.0 for place in range(10)}
+    cases = [Case(name) for name in (*seconds, "tests/nn/a.py::quick")]
+    runs = [[case.nodeid for case in cases if case not in costly(cases, seconds, turn)] for turn in range(6)]
+    assert all("tests/nn/a.py::quick" in run for run in runs)
+    assert all(sum(name in run for run in runs) == (3 if cost < 2.0 else 2) for name, cost in seconds.items())
+    assert all(len(run) == 5 for run in runs)
+
+
+def test_costs_are_of_tests_that_are_there() -> None:
+    files: dict[str, str] = {}
+    for name in json.loads(COSTS.read_text(encoding="utf-8")):
+        file, *_, test = name.partition("[")[0].split("::")
+        text = files.setdefault(file, (TESTS.parent / file).read_text(encoding="utf-8"))
+        assert file.endswith(".py")
+        assert f"def {test.rpartition('.')[2]}(" in text or file.startswith("src/")
