@@ -21,6 +21,8 @@ ROWS: list[tuple[str, Callable[[], object], object]] = [
     ("mode", lambda: nnc.tensor([[1, 2, 2], [3, 3, 1]]).mode().values, [2, 3]),
     ("unfold", lambda: nnc.arange(5).unfold(0, 2, 2), [[0, 1], [2, 3]]),
     ("diag_embed", lambda: nnc.tensor([1, 2]).diag_embed(-1), [[0, 0, 0], [1, 0, 0], [0, 2, 0]]),
+    ("diag_embed of rows", lambda: nnc.diag_embed([[True], [False]], 1), [[[0, 1], [0, 0]], [[0, 0], [0, 0]]]),
+    ("diag_embed of nothing", lambda: nnc.diag_embed(nnc.zeros(0), 2), [[0, 0], [0, 0]]),
     ("block_diag", lambda: nnc.block_diag(nnc.ones((1, 2)), nnc.ones(1)), [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     ("scatter", lambda: nnc.zeros((2, 3)).scatter(1, nnc.tensor([[0], [2]]), 1.0), [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
     ("scatter_add", lambda: nnc.zeros(2).scatter_add(0, nnc.tensor([0, 1, 1]), nnc.arange(3.0)), [0.0, 3.0]),

@@ -51,6 +51,7 @@ from nnc.numerics.numpy_names.editing import *
 from nnc.numerics.numpy_names.host_functions import *
 from nnc.numerics.numpy_names.polynomials import *
 from nnc.numerics.numpy_names.type_names import *
+from nnc.numerics.numpy_names.windows import *
 from nnc.numerics.order import *
 from nnc.numerics.products import *
 from nnc.numerics.pytorch.scattering import *

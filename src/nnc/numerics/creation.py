@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nnc import ops
 from nnc.array_api import creation as standard
 from nnc.array_api.creation import chosen_device, placed
 from nnc.array_api.data_types import check_real, lifted, numpy_work
-from nnc.core.values.dtype import F32, I64, AnyDType, DType, dtype_of
+from nnc.core.values.dtype import BOOL, F32, I64, AnyDType, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
 from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.core.values.tensor import Tensor
@@ -37,9 +37,9 @@ from nnc.numerics.conversion import (
 )
 
 __all__ = [
-    "arange", "array", "as_tensor", "asarray", "astype", "bartlett", "blackman", "copy", "diag", "diagflat",
+    "arange", "array", "as_tensor", "asarray", "astype", "copy", "diag", "diagflat",
     "diagonal", "e", "empty", "empty_like", "euler_gamma", "eye", "from_dlpack", "from_numpy", "full", "full_like",
-    "geomspace", "hamming", "hanning", "identity", "indices", "inf", "linspace", "logspace", "meshgrid", "nan",
+    "geomspace", "identity", "indices", "inf", "linspace", "logspace", "meshgrid", "nan",
     "newaxis", "ones", "ones_like", "pi", "tri", "tril", "tril_indices", "triu", "triu_indices", "vander", "zeros",
     "zeros_like",
 ]  # fmt: skip
@@ -325,10 +325,17 @@ def diag(x: AnyArray, k: int = 0) -> Array:
         return diagonal(first, k)
     if first.ndim != 1:
         raise ShapeError("diag", got=str(first.spec), need="a vector or a matrix")
-    size = first.shape[0] + abs(k)
-    with numpy_work("diag"):
-        places = (np.arange(first.shape[0]) + max(-k, 0)) * size + np.arange(first.shape[0]) + max(k, 0)
-    return ops.scatter_along(first, lifted(first, places), 0, size * size).reshape((size, size))
+    return on_diagonal("diag", first, k)
+
+
+def on_diagonal(subject: str, x: Array, k: int) -> Array:
+    """y[…, i, i + k] = x[…, i] of square matrices, and 0 elsewhere."""
+    with numpy_work(subject):
+        k = operator.index(k)
+    size, others = x.shape[-1] + abs(k), (0,) * (x.ndim - 1)
+    entries = ops.pad(x, (*others, max(-k, 0)), (*others, max(k, 0)))
+    rows = ops.broadcast_to(entries.expand_dims(-1), (*x.shape[:-1], size, size))
+    return ops.where(eye(size, k=k, dtype=BOOL), rows, ops.fill_like(rows, 0))
 
 
 def diagflat(x: AnyArray, k: int = 0) -> Array:
@@ -379,31 +386,6 @@ def meshgrid(*values: AnyArray, indexing: str = "xy") -> list[Array]:
     if not values:
         return []
     return list(standard.meshgrid(*met(values), indexing=indexing))
-
-
-def hanning(m: int) -> Array:
-    """The window 0.5 - 0.5 · cos(2π n / (m - 1))."""
-    return _window(np.hanning, m)
-
-
-def hamming(m: int) -> Array:
-    """The window 0.54 - 0.46 · cos(2π n / (m - 1))."""
-    return _window(np.hamming, m)
-
-
-def blackman(m: int) -> Array:
-    """The window 0.42 - 0.5 · cos(2π n / (m - 1)) + 0.08 · cos(4π n / (m - 1))."""
-    return _window(np.blackman, m)
-
-
-def bartlett(m: int) -> Array:
-    """The window that rises and falls in lines."""
-    return _window(np.bartlett, m)
-
-
-def _window(rule: Callable[[int], np.ndarray], m: int) -> Array:
-    with numpy_work("window"):
-        return _in(rule(operator.index(m)), None)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:

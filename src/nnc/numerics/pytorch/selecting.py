@@ -15,7 +15,7 @@ from nnc.array_api.data_types import lifted
 from nnc.core.values.dtype import BOOL, C64, C128, F64
 from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, met, place_of
-from nnc.numerics.creation import eye, meshgrid
+from nnc.numerics.creation import meshgrid, on_diagonal
 from nnc.numerics.order import take_along_axis
 from nnc.numerics.products import matmul
 from nnc.numerics.shapes import array_split, broadcast_arrays, concatenate, stack
@@ -175,10 +175,7 @@ def diag_embed(x: AnyArray, offset: int = 0) -> Array:
     array = as_array(x)
     if not array.ndim:
         raise ShapeError("diag_embed", got=str(array.spec), need="one axis or more")
-    size = array.shape[-1]
-    rows = array.expand_dims(-1) * eye(size, size + abs(offset), k=max(offset, 0), dtype=array.dtype)
-    zeros = [ops.fill_like(rows[..., :1, :], 0)] * abs(offset)
-    return concatenate([*zeros, rows] if offset < 0 else [rows, *zeros], -2)
+    return on_diagonal("diag_embed", array, offset)
 
 
 def baddbmm(c: AnyArray, batch1: AnyArray, batch2: AnyArray, *, beta: float = 1.0, alpha: float = 1.0) -> Array:
