@@ -46,6 +46,12 @@ def test_other_containers_are_refused() -> None:
         nnc.tree.unflatten(nnc.tree.structure([1, 2]), [1])
 
 
+def test_all_leaves_hold_or_are_refused() -> None:
+    assert nnc.tree.all({"a": True, "b": [np.ones(1)]})
+    with pytest.raises(ArgumentError, match=r"tree\.all: got The truth value of an array"):
+        nnc.tree.all([np.ones(2)])
+
+
 def test_what_is_no_function_or_structure_is_refused() -> None:
     with pytest.raises(ArgumentError, match="map: got function=an object; need something to call"):
         nnc.tree.map(object(), [1])  # type: ignore[arg-type]  # what is tested

@@ -93,7 +93,11 @@ def all(value: Tree) -> bool:
     >>> all({"a": True, "b": [1, 0]})
     False
     """
-    return builtins.all(leaves(value))
+    try:
+        return builtins.all(leaves(value))
+    except ValueError as error:  # NumPy's, of an array; ours have errors of ours
+        fix = "tree.map(nnc.all, value) first"
+        raise ArgumentError("tree.all", got=str(error), need="leaves that are true or false", fix=fix) from None
 
 
 def leaves_with_path(value: Tree) -> list[tuple[str, Any]]:
