@@ -15,10 +15,8 @@ from nnc.codegen.ir.builder import (
     Builder,
     Module,
     Type,
-    conversion,
-    integer_comparison,
-    literal,
 )
+from nnc.codegen.ir.scalars import conversion, integer_comparison, literal
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.running.llvm_library import llvm
 

@@ -72,7 +72,8 @@ class GroupElements:
             aligned = writer.aligned()
             with w.b.loop(w.begin, w.end) as item:
                 start = item * self.block
-                write_block(start, self.block, self.count, aligned, writer.thread, writer.vectors, writer.element)
+                thread, vectors, element = writer.thread, writer.vectors, writer.element
+                write_block(w.b, start, self.block, self.count, aligned, thread, vectors, element)
         units = len(self.strides) + work(self.chain.instructions)
         return (Phase(name, ceiling(self.count, self.block), NANOSECONDS_PER_UNIT * self.count * units),)
 
@@ -150,14 +151,14 @@ class _ElementWriter:
 
 
 def write_block(
-    start: Value, block: int, count: int, aligned: Value | None, thread: Value, vectors: Callable[[Value], None],
-    element: Callable[[Value], None],
+    b: Builder, start: Value, block: int, count: int, aligned: Value | None, thread: Value,
+    vectors: Callable[[Value], None], element: Callable[[Value], None],
 ) -> None:  # fmt: skip
     """Write `block` elements from `start` on, of `count`: `vectors` all of them, `element` each that there is.
 
     By vectors where they are `aligned`, which None always is, and none is behind the end.
     """
-    b, ragged = start.builder, count % block != 0
+    ragged = count % block != 0
     whole = b.all_of([aligned, b.compare("<=", start + block, count) if ragged else None])
     with b.when(whole):
         vectors(start)

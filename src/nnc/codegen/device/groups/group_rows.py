@@ -153,7 +153,7 @@ class _RowWriter:
         b, total = self.b, values[0]
         for value in values[1:]:
             total = b.combine(combine, total, value)
-        total = folded_in_step(total, fold_distances(b.target.threads), partial(b.combine, combine))
+        total = folded_in_step(b, total, fold_distances(b.target.threads), partial(b.combine, combine))
         if self.parties == 1:
             return total
         near = self.near[number]

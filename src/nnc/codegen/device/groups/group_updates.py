@@ -56,7 +56,7 @@ class GroupUpdate:
 
             with b.loop(w.begin, w.end) as item:
                 write_block(
-                    item * block, block, u.elements, aligned, thread, vector, lambda place: writer.write(place, 1)
+                    b, item * block, block, u.elements, aligned, thread, vector, lambda place: writer.write(place, 1)
                 )
         return (Phase(name, ceiling(u.elements, block), NANOSECONDS * u.elements),)
 

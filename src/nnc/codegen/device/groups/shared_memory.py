@@ -113,10 +113,12 @@ def fold_distances(threads: int) -> list[int]:
     return [threads >> number for number in range(1, threads.bit_length())]
 
 
-def folded_in_step(value: Value, distances: Iterable[int], combine: Callable[[Value, Value], Value]) -> Value:
+def folded_in_step(
+    b: Builder, value: Value, distances: Iterable[int], combine: Callable[[Value, Value], Value]
+) -> Value:
     """What threads in step have, combined with that of the threads at each distance in turn: the same for all."""
     for distance in distances:
-        value = combine(value, shuffled(value.builder, value, distance))
+        value = combine(value, shuffled(b, value, distance))
     return value
 
 

@@ -134,7 +134,7 @@ class _VectorWriter:
         total = sums.totals[0].get()
         for slot in sums.totals[1:]:
             total = total + slot.get()
-        total = folded_in_step(b.cast(total, self.work.scalar), fold_distances(threads), b.add)
+        total = folded_in_step(b, b.cast(total, self.work.scalar), fold_distances(threads), b.add)
         with b.when(b.both(b.compare("==", lane, 0), b.compare("<", output, p.outputs))):
             self._write(output, [total])
 

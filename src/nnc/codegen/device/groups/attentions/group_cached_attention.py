@@ -165,7 +165,7 @@ class _PartWriter:
                 total = b.zero(Type(F32))
                 for number, held in zip(query, numbers, strict=True):
                     total = b.accumulate(number, held, total)
-                total = folded_in_step(total, reversed(fold_distances(shares)), b.add)
+                total = folded_in_step(b, total, reversed(fold_distances(shares)), b.add)
                 score = total if factor is None else total * factor
                 if p.cap:
                     score = mathematics.tanh(b, score * (1.0 / p.cap)) * p.cap
@@ -223,7 +223,7 @@ class _PartWriter:
         total = values[0]
         for value in values[1:]:
             total = combine(total, value)
-        return folded_in_step(total, fold_distances(WARP), combine)
+        return folded_in_step(self.b, total, fold_distances(WARP), combine)
 
     def _slot(self, batch: Value, group: Value, row: Value | int) -> Value:
         """The number of a query row among all."""
@@ -250,7 +250,7 @@ class _PartWriter:
         for row, totals in enumerate(sums):
             for place, total in enumerate(totals):
                 value = folded_in_step(
-                    total.get(), [shares * each for each in reversed(fold_distances(WARP // shares))], b.add
+                    b, total.get(), [shares * each for each in reversed(fold_distances(WARP // shares))], b.add
                 )
                 with b.when(b.compare("<", self.lane, shares)):
                     index = (self.warp * p.together + row) * p.values + piece * self.each + place

@@ -6,7 +6,7 @@ import math
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import PhaseWriter
-from nnc.codegen.ir.builder import BOOL, F32, Scalar, Type, Value
+from nnc.codegen.ir.builder import BOOL, F32, Builder, Scalar, Type, Value
 from nnc.codegen.kernels.sequence.attention import Attention
 
 # The place of the mask among the operands.
@@ -32,10 +32,9 @@ class ScoreMask:
         steps = problem.mask_strides
         return cls(problem, scalar, w.argument(POSITION), batch * steps[0] + head * steps[1])
 
-    def applied(self, score: Value, row: Value, column: Value) -> Value:
+    def applied(self, b: Builder, score: Value, row: Value, column: Value) -> Value:
         """A score in powers of two with the mask; rows and columns behind the last read that one's."""
-        p, b = self.problem, score.builder
-        steps = p.mask_strides
+        p, steps = self.problem, self.problem.mask_strides
         index = self.start + b.least(row, p.rows - 1) * steps[2] + b.least(column, p.columns - 1) * steps[3]
         read = b.load(self.place, index, Type(self.scalar))
         if self.scalar == BOOL:

@@ -197,7 +197,7 @@ class _TileWriter:
             before = top = self.tops[number].get()
             for score in mine:
                 top = b.larger(top, score)
-            top = folded_in_step(top, reversed(fold_distances(ACROSS)), b.larger)
+            top = folded_in_step(b, top, reversed(fold_distances(ACROSS)), b.larger)
             shift = b.choose(b.compare("==", top, -math.inf), b.zero(top.type), top)
             again = power_of_two(b, before - shift)
             self.tops[number].set(top)
@@ -217,7 +217,9 @@ class _TileWriter:
             for place, total in enumerate(totals):
                 score = total.get() * factor
                 if self.mask is not None:
-                    score = self.mask.applied(score, self.first + self.row + number, start + self.column + place)
+                    score = self.mask.applied(
+                        self.b, score, self.first + self.row + number, start + self.column + place
+                    )
                 total.set(score)
 
     def _hide(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
@@ -251,7 +253,7 @@ class _TileWriter:
         """y and lse of rows that there are; 0 and +inf of those that see nothing."""
         b, p = self.b, self.p
         for number, sums in enumerate(self.sums):
-            total = folded_in_step(self.totals[number].get(), reversed(fold_distances(ACROSS)), b.add)
+            total = folded_in_step(b, self.totals[number].get(), reversed(fold_distances(ACROSS)), b.add)
             nothing = b.compare("==", total, 0.0)
             unit = b.constant(1.0, total.type)
             inverse = unit / b.choose(nothing, unit, total)

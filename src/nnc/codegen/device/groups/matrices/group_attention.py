@@ -226,7 +226,7 @@ class _State:
 
     def total(self, half: int) -> Value:
         """l of a row: those of the four threads that have its columns."""
-        return folded_in_step(self.totals[half].get(), (1, 2), self.b.add)
+        return folded_in_step(self.b, self.totals[half].get(), (1, 2), self.b.add)
 
     def add(self, tile: Value) -> None:
         """A tile of columns."""
@@ -259,7 +259,7 @@ class _State:
                 score = total.get() * factor
                 if self.mask is not None:
                     row, column = self.rows + place // 2 * 8, first + (number * 8 + place % 2)
-                    score = self.mask.applied(score, row, column)
+                    score = self.mask.applied(self.b, score, row, column)
                 total.set(score)
 
     def _hide(self, scores: Sequence[Sequence[LocalVariable]], start: Value) -> None:
@@ -292,7 +292,7 @@ class _State:
             before = top
             for score in mine:
                 top = b.larger(top, score)
-            top = folded_in_step(top, (1, 2), b.larger)
+            top = folded_in_step(b, top, (1, 2), b.larger)
             shift = b.choose(b.compare("==", top, -math.inf), b.zero(top.type), top)
             factor_before = power_of_two(b, before - shift)
             self.tops[half].set(top)

@@ -23,7 +23,7 @@ from nnc.codegen.device.groups.shared_memory import (
 )
 from nnc.codegen.device.warpgroups import ROWS, WarpgroupProduct
 from nnc.codegen.frame.kernel import ceiling
-from nnc.codegen.ir.builder import F32, I32, LocalVariable, Type, Value
+from nnc.codegen.ir.builder import F32, I32, Builder, LocalVariable, Type, Value
 
 WARP, THREADS = 32, 256
 # Steps of one instruction, and its bytes in a row of a slice.
@@ -82,9 +82,9 @@ class TileTarget:
     place: Callable[[Value], Value]
     first: Value
 
-    def inside(self, column: Value) -> list[Value]:
+    def inside(self, b: Builder, column: Value) -> list[Value]:
         """Eight columns from this one on; for those outside, the last one."""
-        b, last = column.builder, self.columns - 1
+        last = self.columns - 1
         return [b.least(column + number, last) if self.columns % CHUNK else column + number for number in range(CHUNK)]
 
 
@@ -203,7 +203,7 @@ class MatrixSums:
         own_row, own_column = self.thread // each, self.thread % each * CHUNK
         column = target.column + own_column
         with b.when(b.compare("<", column, target.columns)):
-            beside = [results.beside(target.first + place) for place in target.inside(column)]
+            beside = [results.beside(target.first + place) for place in target.inside(b, column)]
             step = THREADS // each
             at_once = min(ROWS_AT_ONCE, form.height // step)
             with b.loop(0, form.height, step * at_once) as further:
