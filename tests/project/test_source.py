@@ -25,7 +25,6 @@ LONG_FILES = {
     "onnx/runner.py": "the classes of a loaded file",
     "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",
     "symbolic/compiler/compiled.py": "the class Compiled",
-    "symbolic/ir.py": "the class SymbolicGraph",
 }
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
 

@@ -65,7 +65,7 @@ _HOMES = homes(
         "nnc.symbolic.passes": "prune passes",
         "nnc.symbolic.placement": "placement",
         "nnc.symbolic.quantization_report": "quantization_report",
-        "nnc.symbolic.queries": "queries",
+        "nnc.symbolic.graph_records": "graph_records",
         "nnc.symbolic.records": "AliasOf Dependency ExecKey ExecSymbol TensorKey TensorSymbol records",
         "nnc.symbolic.region": "region",
         "nnc.symbolic.rewrite": "rewrite",

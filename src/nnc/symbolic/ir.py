@@ -19,29 +19,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
-from nnc.arguments import checked, explained, frequent, shown
+from nnc.arguments import checked, explained, frequent
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.precautions.shield import Shield
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import Shape, TensorSpec
-from nnc.errors import ArgumentError, CycleError, GraphError, ShapeError, SymbolError, UsageError
+from nnc.errors import ShapeError, SymbolError, UsageError
 from nnc.faces import imported
-from nnc.graph import Arena, Graph, KeyWidth, ListStorage, OpAttr, StorageFactory
+from nnc.graph import ListStorage, OpAttr, StorageFactory
 from nnc.graph.screen import preformatted
 from nnc.ops.arithmetic import ArithmeticOperand
 from nnc.ops.products.products import gemm
 from nnc.ops.rules import infer
 from nnc.symbolic.auto import AUTO
-from nnc.symbolic.queries import ReadableGraph, fits
-from nnc.symbolic.records import AliasOf, Dependency, ExecKey, ExecSymbol, TensorKey, TensorSymbol
+from nnc.symbolic.graph_records import EditableGraph, Observer, TensorObserver, fits
+from nnc.symbolic.records import AliasOf, ExecKey, ExecSymbol, TensorKey, TensorSymbol
 from nnc.symbolic.region import Region
 from nnc.symbolic.scopes import scoped
 from nnc.vocabulary.answers import Answering
 from nnc.vocabulary.names import SYMBOL
-
-Observer = Callable[[ExecKey], None]
-TensorObserver = Callable[[TensorKey], None]
 
 
 class Duplicate(NamedTuple):
@@ -53,7 +49,7 @@ class Duplicate(NamedTuple):
 
 
 @explained
-class SymbolicGraph(ReadableGraph):
+class SymbolicGraph(EditableGraph):
     """Commands over tensor symbols. Symbols are made by `input`, `apply` and `alias`; edges come from use or `connect`.
 
     `storage` decides what becomes of removed records: a list keeps their slots, a dict (for records that grow and
@@ -67,19 +63,10 @@ class SymbolicGraph(ReadableGraph):
         self.name = name
         self.enclosing = enclosing
         self.captured: dict[TensorKey, TensorKey] = {}
-        self.execs: Graph[ExecSymbol, Dependency, ExecKey] = Graph(ExecKey, KeyWidth.BITS64, storage)
-        self.tensors: Arena[TensorKey, TensorSymbol] = Arena(TensorKey, KeyWidth.BITS64, storage)
-        self._writers: dict[TensorKey, list[ExecKey]] = {}
-        self._readers: dict[TensorKey, dict[ExecKey, None]] = {}
-        self._observers: list[tuple[Observer | None, TensorObserver | None]] = []
+        super().__init__(storage)
 
     def __copy__(self) -> SymbolicGraph:
         return copy.deepcopy(self)
-
-    @property
-    def version(self) -> int:
-        """Grows with each edit of symbols or execs."""
-        return self.execs.version + self.tensors.version
 
     # ---- symbols
 
@@ -89,17 +76,6 @@ class SymbolicGraph(ReadableGraph):
         Without a spec it gets one by `specify`, or as an output of `apply`.
         """
         return Symbol(self, self.add_tensor(TensorSymbol(spec, scoped(name), None, caller_origin(), fill)))
-
-    @frequent
-    def add_tensor(self, record: TensorSymbol) -> TensorKey:
-        """Append a record of a symbol, whose root, if it is an alias, is of this graph."""
-        if not isinstance(record, TensorSymbol):
-            raise ArgumentError("add_tensor", got=f"record={shown(record)}", need="a TensorSymbol")
-        key = self.tensors.new(record)
-        for _, observer in self._observers:
-            if observer is not None:
-                observer(key)
-        return key
 
     def specify(self, symbol: Symbol, spec: TensorSpec) -> Symbol:
         """Set the spec of a symbol that was made without one; what can be inferred from it now is.
@@ -227,22 +203,6 @@ class SymbolicGraph(ReadableGraph):
             raise
 
     @frequent
-    def add_exec(self, record: ExecSymbol) -> ExecKey:
-        """Append a record whose keys are of this graph; edges follow from use."""
-        with Shield():
-            exec_key = self.execs.add_node(record)
-            self._link_reads(exec_key)
-            for root in self.roots(record.outputs):
-                self._writers.setdefault(root, []).append(exec_key)
-                for reader in self._readers.get(root, ()):
-                    if self._writes_any(exec_key, root, self._places_read(self.execs[reader])[root]):
-                        self.execs.add_edge(exec_key, reader, Dependency(root))
-        for observer, _ in self._observers:
-            if observer is not None:
-                observer(exec_key)
-        return exec_key
-
-    @frequent
     @checked
     @contextmanager
     def observed(self, execs: Observer | None = None, tensors: TensorObserver | None = None) -> Iterator[None]:
@@ -253,85 +213,6 @@ class SymbolicGraph(ReadableGraph):
             yield
         finally:
             self._observers.remove(pair)
-
-    def replace_exec(self, key: ExecKey, record: ExecSymbol) -> None:
-        """Put another record in an exec's place, with other inputs and some of its outputs; its edges follow.
-
-        The caller keeps the graph free of cycles, and nobody reads the outputs that are left out.
-        """
-        old = self.execs[key]
-        for edge in self.execs.in_edges(key):
-            if self.execs.edge(edge).data.tensor is not None:
-                self.execs.remove_edge(edge)
-        for root in self.roots(old.inputs):
-            self._readers[root].pop(key, None)
-        for root in self.roots(set(old.outputs).difference(record.outputs)):
-            self._writers[root].remove(key)
-        self.execs.replace_node(key, record)
-        self._link_reads(key)
-
-    def add_outputs(self, key: ExecKey, command: AnyCommand, specs: Sequence[TensorSpec]) -> None:
-        """Let an exec run a command that makes further outputs, of these specs; nobody is told."""
-        record = self.execs[key]
-        made = tuple(self.add_tensor(TensorSymbol(spec, "", None, record.origin)) for spec in specs)
-        self.execs.replace_node(key, replace(record, command=command, outputs=(*record.outputs, *made)))
-        for tensor in made:
-            self._writers[tensor] = [key]
-
-    @frequent
-    def remove_exec(self, key: ExecKey) -> ExecSymbol:
-        """Take an exec out; its output symbols stay, unwritten."""
-        record = self.execs.remove_node(key)
-        for root in self.roots(record.inputs):
-            self._readers[root].pop(key, None)
-        for root in self.roots(record.outputs):
-            self._writers[root].remove(key)
-        return record
-
-    @frequent
-    def remove_tensor(self, key: TensorKey) -> None:
-        """Forget a symbol that no exec names, neither itself nor through an alias."""
-        root = self.root(key)
-        users = (*self._readers.get(root, ()), *self._writers.get(root, ()))
-        if users and (
-            root == key or any(key in (*self.execs[user].inputs, *self.execs[user].outputs) for user in users)
-        ):
-            raise SymbolError("remove", got=f"%{key}, in use", need="a symbol that no exec reads or writes")
-        self._readers.pop(key, None)
-        self._writers.pop(key, None)
-        self.tensors.remove(key)
-
-    def connect(self, earlier: ExecKey, later: ExecKey) -> None:
-        """`later` runs after `earlier`, though no tensor says so; passes leave both as they are.
-
-        CycleError when `earlier` follows from `later`.
-        """
-        if earlier in self.execs.reachable([later]):
-            raise CycleError("connect", got=f"%{earlier}, which follows from %{later}", need="an order without a cycle")
-        self.execs.add_edge(earlier, later, Dependency())
-        self.keep(earlier)
-        self.keep(later)
-
-    def keep(self, key: ExecKey) -> None:
-        """Let passes leave an exec as it is."""
-        self.execs.replace_node(key, replace(self.execs[key], optimize=False))
-
-    def disconnect(self, earlier: ExecKey, later: ExecKey) -> None:
-        """Take out an order that `connect` gave. GraphError when there is none."""
-        edges = [edge for edge in self.given_order(later) if self.execs.edge(edge).source == earlier]
-        if not edges:
-            got = f"%{earlier} and %{later}"
-            raise GraphError("disconnect", got=got, need="execs that connect() has joined", origin=caller_origin())
-        for edge in edges:
-            self.execs.remove_edge(edge)
-
-    def _link_reads(self, key: ExecKey) -> None:
-        """Note `key` as a reader of its inputs' roots and draw the edges from their writers."""
-        for root, places in self._places_read(self.execs[key]).items():
-            self._readers.setdefault(root, {})[key] = None
-            for writer in self._writers.get(root, ()):
-                if self._writes_any(writer, root, places):
-                    self.execs.add_edge(writer, key, Dependency(root))
 
     # ---- copies and text
 
@@ -352,10 +233,6 @@ class SymbolicGraph(ReadableGraph):
         made = result.graft(self, order, self.tensors, tensors)
         return Duplicate(result, tensors, dict(zip(order, made, strict=True)))
 
-    def sized_parts(self) -> tuple[object, ...]:
-        """The records of tensors, and the commands."""
-        return (*(record for _, record in self.tensors.items()), *(record.command for _, record in self.execs.items()))
-
     def renewed(self, tensors: Mapping[TensorKey, TensorSymbol], execs: Mapping[ExecKey, ExecSymbol]) -> SymbolicGraph:
         """A copy with the same keys, to be changed on its own, and these records in the place of some.
 
@@ -370,36 +247,6 @@ class SymbolicGraph(ReadableGraph):
         for key, record in execs.items():
             result.execs.replace_node(key, record)
         return result
-
-    def graft(
-        self,
-        source: SymbolicGraph,
-        execs: Iterable[ExecKey],
-        tensors: Iterable[TensorKey],
-        mapped: dict[TensorKey, TensorKey],
-    ) -> tuple[ExecKey, ...]:
-        """Append `source`'s execs in this order; `mapped` (source's keys → ours) grows by the symbols made for them."""
-
-        def carry(key: TensorKey) -> TensorKey:
-            if key not in mapped:
-                record = source.tensors[key]
-                if record.alias is not None:
-                    record = replace(record, alias=replace(record.alias, root=carry(record.alias.root)))
-                mapped[key] = self.add_tensor(record)
-            return mapped[key]
-
-        made: dict[ExecKey, ExecKey] = {}
-        for exec_key in execs:
-            record = source.execs[exec_key]
-            inputs = tuple(None if key is None else carry(key) for key in record.inputs)
-            copy = replace(record, inputs=inputs, outputs=tuple(map(carry, record.outputs)))
-            made[exec_key] = self.add_exec(copy)
-            for edge in source.given_order(exec_key):
-                if (earlier := source.execs.edge(edge).source) in made:
-                    self.execs.add_edge(made[earlier], made[exec_key], Dependency())
-        for key in tensors:
-            carry(key)
-        return tuple(made.values())
 
     def __str__(self) -> str:
         # The text that this module writes and reads stands above the graph.
