@@ -13,9 +13,9 @@ from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.execution.lazy import COMMANDS, NBYTES, LazyReport
+from nnc.dynamic.execution.memoization import BUDGET, ResultCache
 from nnc.dynamic.graph import default_graph
-from nnc.dynamic.lazy import COMMANDS, NBYTES, LazyReport
-from nnc.dynamic.memoization import BUDGET, ResultCache
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
 

@@ -33,9 +33,9 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import RecordedCall
-from nnc.dynamic.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, Gathering, LazyPrograms, LazyReport
-from nnc.dynamic.memoization import CACHES, ResultCache, remembering, unshared
-from nnc.dynamic.prepared import PreparedCommand, prepare_command
+from nnc.dynamic.execution.lazy import COMMANDS, NBYTES, QUEUES, CommandQueue, Gathering, LazyPrograms, LazyReport
+from nnc.dynamic.execution.memoization import CACHES, ResultCache, remembering, unshared
+from nnc.dynamic.execution.prepared import PreparedCommand, prepare_command
 from nnc.dynamic.program import Computation, GradientProgram, Signature, gradient_program
 from nnc.dynamic.record import (
     NUMBERS,
@@ -393,12 +393,12 @@ class DynamicGraph(Uncopied):
         return self._ready.put((command, *specs), prepare_command(command, specs, self.backend))
 
     def lazy(self, most_commands: int = COMMANDS, most_bytes: int = NBYTES) -> AbstractContextManager[LazyReport]:
-        """Commands in this thread (or asynchronous task) wait until somebody looks at a value (`nnc.dynamic.lazy`)."""
+        """Commands in this thread (or asynchronous task) wait until somebody looks at a value (`execution.lazy`)."""
         return Gathering(self._number, CommandQueue(self._lazy, most_commands, most_bytes))
 
     @contextmanager
     def memoized(self, cache: ResultCache) -> Iterator[ResultCache]:
-        """Equal commands on equal elements, in this thread (or task), are computed once (`nnc.dynamic.memoization`)."""
+        """Equal commands on equal elements, in this thread (or task), are computed once (`execution.memoization`)."""
         with remembering(self._number, cache):
             yield cache
 

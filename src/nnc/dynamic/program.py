@@ -19,7 +19,7 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.calls import CALL
-from nnc.dynamic.prepared import PreparedCommand
+from nnc.dynamic.execution.prepared import PreparedCommand
 from nnc.dynamic.record import (
     Place,
     RecordedAssembly,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from nnc.classes import dataclass
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.spec import TensorSpec
-from nnc.dynamic.prepared import PreparedCommand
+from nnc.dynamic.execution.prepared import PreparedCommand
 from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.symbolic.records import TensorKey
 

@@ -31,8 +31,8 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.device import CPU
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.lazy import HeldTensor
-from nnc.dynamic.prepared import PreparedCommand
+from nnc.dynamic.execution.lazy import HeldTensor
+from nnc.dynamic.execution.prepared import PreparedCommand
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.work import work
 

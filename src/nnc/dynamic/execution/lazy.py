@@ -26,7 +26,7 @@ from nnc.core.values.pool import Pool
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.prepared import PreparedCommand
+from nnc.dynamic.execution.prepared import PreparedCommand
 from nnc.symbolic.compiler import Arena, MovingProgram, compile
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.passes import Pass, simplify

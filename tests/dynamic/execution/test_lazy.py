@@ -15,11 +15,11 @@ from tests.symbolic.rows.control import FLOATS
 
 import nnc
 from nnc import ops
+from nnc.dynamic.execution.lazy import PendingTensor
 from nnc.dynamic.graph import default_graph
-from nnc.dynamic.lazy import PendingTensor
 from nnc.errors import ArgumentError, IndexRangeError, ShapeError
 
-# A campaign tries more: NNC_EXAMPLES=10000 pytest tests/dynamic/test_lazy.py -k random_programs
+# A campaign tries more: NNC_EXAMPLES=10000 pytest tests/dynamic/execution/test_lazy.py -k random_programs
 EXAMPLES = int(os.environ.get("NNC_EXAMPLES", "8"))
 X = np.linspace(-1.0, 1.0, 12, dtype=np.float32).reshape(3, 4)
 

@@ -15,7 +15,7 @@ from nnc.core.values.pool import Pool
 from nnc.core.values.recorder import PROFILER, KernelTime, now
 from nnc.core.values.spec import Shape, TensorSpec, contiguous_strides
 from nnc.core.values.tensor import Tensor
-from nnc.dynamic.host_kernel import kernel_for
+from nnc.dynamic.execution.host_kernel import kernel_for
 from nnc.errors import UsageError
 from nnc.ops.rules import INPLACE, infer
 from nnc.ops.work import work
