@@ -23,7 +23,6 @@ LONG_FILES = {
     "arguments.py": "the rules of annotations, one table",
     "onnx/runner.py": "the classes of a loaded file",
     "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",
-    "symbolic/compiler/compiled.py": "the class Compiled",
 }
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from html import escape
 from os import PathLike
 from pathlib import Path
@@ -14,27 +14,26 @@ from numpy.typing import ArrayLike
 
 from nnc.arguments import checked, explained, frequent, shown
 from nnc.classes import dataclass
-from nnc.concrete import ConcreteGraph, Place, Served, TuneOptions
+from nnc.concrete import ConcreteGraph, Served, TuneOptions
 from nnc.concrete.profiling import RunProfile
 from nnc.concrete.run import Fixed
 from nnc.core.precautions.collection import RareCollections
-from nnc.core.precautions.origin import caller_origin, inherited_origin
 from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.stream import Signal, Stream
 from nnc.core.values.device import CPU, HOST, device_of
-from nnc.core.values.spec import contiguous_strides
 from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor, as_array
-from nnc.errors import ArgumentError, DeviceError, ShapeError, SymbolError, UsageError
+from nnc.errors import ArgumentError, DeviceError, ShapeError, SymbolError
 from nnc.planning import Curve, GraphStage, MapView, Plan, Problem, page_of_views
-from nnc.symbolic.compiler.build import GraphBuilder
+from nnc.symbolic.compiler.bindings import Bindings, check_bindings, own_all
+from nnc.symbolic.compiler.laid_out import laid_out
 from nnc.symbolic.compiler.place.drawing import bars_of, compiled_stage, map_of
 from nnc.symbolic.compiler.place.memory_statement import MemoryStatement
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.scratch import planned_kernels
 from nnc.symbolic.compiler.repeat.budget import Budget
+from nnc.symbolic.compiler.repeat.repeating_copy import RepeatingCopy
 from nnc.symbolic.compiler.shared_arena import Arena, trim_after
 from nnc.symbolic.compiler.views import view_root
 from nnc.symbolic.ir import Symbol, SymbolicGraph
@@ -43,63 +42,12 @@ from nnc.symbolic.records import TensorKey
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RepeatingCopy:
-    """The graph that was compiled, when a copy of it runs, its symbols in the copy, and why there is a copy."""
-
-    graph: SymbolicGraph
-    tensors: Mapping[TensorKey, TensorKey]
-    budget: Budget
-
-    def own(self, symbol: Symbol) -> TensorKey:
-        """The key in the copy."""
-        key = self.graph.own(symbol)
-        if key not in self.tensors:
-            raise SymbolError("compiled", got=str(symbol), need="a symbol that was there at compile()")
-        return self.tensors[key]
-
-
 @dataclass(frozen=True, slots=True)
 class KernelChoices:
     """Whether kernels are measured, and how, or fixed."""
 
     tuning: TuneOptions | None
     deterministic: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bindings:
-    """The caller's tensors: per root, with None for one that `rebind` names later.
-
-    Each new value in `carried` is computed in the tensor of an old one; `copies` (new, old) come behind the run.
-    A run writes the roots `written`.
-    """
-
-    tensors: Mapping[TensorKey, Tensor | None]
-    carried: Mapping[TensorKey, TensorKey]
-    copies: tuple[tuple[TensorKey, TensorKey], ...]
-    written: frozenset[TensorKey] = frozenset()
-
-    def check(self, graph: SymbolicGraph) -> None:
-        """UsageError when two roots have memory in common and a run writes one of them: the plan counts on two."""
-        distinct = ((root, tensor) for root, tensor in self.tensors.items() if root not in self.carried)
-        named = [(root, tensor) for root, tensor in distinct if tensor is not None]
-        extents = sorted((*tensor.extent, number) for number, (_, tensor) in enumerate(named))
-        near: list[int] = []
-        for begin, _, number in extents:
-            root, tensor = named[number]
-            near = [other for other in near if named[other][1].extent[1] > begin]
-            for other_root, other in (named[other] for other in near):
-                if (root in self.written or other_root in self.written) and tensor.overlaps(other):
-                    got = f"{graph.label(root)} and {graph.label(other_root)} in one memory, which a run writes"
-                    raise UsageError("bind", got=got, need="a tensor for each", fix="carry a new value into an old one")
-            near.append(number)
-
-    def renewed(self, named: Mapping[TensorKey, Tensor | None]) -> Bindings:
-        """With other tensors for some roots, and for what is computed in these."""
-        tensors = {**self.tensors, **named}
-        tensors.update({new: tensors[old] for new, old in self.carried.items()})
-        return replace(self, tensors=tensors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -382,12 +330,8 @@ class Compiled(Uncopied):
         graph, kept = self.planned.graph, self.planned.kept
         for symbol in outputs:
             if graph.root(self._own(symbol)) not in kept:
-                raise SymbolError(
-                    "compiled",
-                    got=str(symbol),
-                    need="a symbol that holds its value after a run",
-                    fix="list it in outputs",
-                )
+                need, fix = "a symbol that holds its value after a run", "list it in outputs"
+                raise SymbolError("compiled", got=str(symbol), need=need, fix=fix)
         return self.read(values.items(), outputs)
 
     @explained
@@ -461,52 +405,19 @@ class Compiled(Uncopied):
         """The concrete graph over the arena as it is; nothing is kept of one that is not finished."""
         storages = self._arena.allocate(self.statement.arenas)
         if self._concrete is None or self._storages is not storages:
-            tensors: dict[TensorKey, Tensor] = {}
-            concrete = self._build(storages, tensors)
+            laid = laid_out(self.planned, self.bindings, self._arena, storages, self.choices.deterministic, self._begin)
+            concrete = laid.concrete
             if self.choices.tuning is not None:
                 concrete.autotune(self.choices.tuning)
             concrete.prepare()
             trim_after(self.statement.arena + self.statement.bound)
             self._written, self._targets, self._sources = {}, {}, {}
-            self._tensors, self._concrete, self._storages = tensors, concrete, storages
+            self._tensors, self._concrete, self._storages = laid.tensors, concrete, storages
+            self._files, self._announced = laid.files, laid.announced
             self._arena.programs.add(self)
             if self.behind_layout is not None:
                 self.behind_layout(self)
         return self._concrete
-
-    def _build(self, arenas: Mapping[str, Storage], tensors: dict[TensorKey, Tensor]) -> ConcreteGraph:
-        planned = self.planned
-        for root, tensor in self.bindings.tensors.items():
-            if tensor is None:
-                raise SymbolError(
-                    "compiled",
-                    got=f"{planned.graph.label(root)} without a tensor",
-                    need="every given symbol bound",
-                    fix="rebind()",
-                )
-            tensors[root] = tensor
-        places: dict[TensorKey, Place] = {**tensors}
-        files = (tensor.storage.file for tensor in self.bindings.tensors.values() if tensor is not None)
-        self._files = tuple(dict.fromkeys(file for file in files if file is not None))
-        concrete = ConcreteGraph(
-            backend=planned.backend, deterministic=self.choices.deterministic, runs=self._arena.runs
-        )
-        base = self._arena.base
-        offsets = {id(life): offset + base * (life.memory == HOST) for life, offset in planned.layout.placed()}
-        written = self.bindings.written
-        self._announced = bool(written) and planned.streams == 1 and self._may_break_off()
-        begin = self._begin if self._announced else None
-        builder = GraphBuilder(planned, arenas, base, offsets, places, concrete, begin=begin, written=written)
-        with inherited_origin(caller_origin()):  # one caller of all that is added
-            builder.build()
-        if self.bindings.copies:
-            builder.announce()
-        for new, old in self.bindings.copies:
-            builder.copy(builder.place(new), builder.place(old))
-        # Nothing moves outside of loops.
-        tensors.update((key, place) for key, place in places.items() if isinstance(place, Tensor))
-        concrete.set_default_streams(planned.streams)
-        return concrete
 
     def _begin(self) -> None:
         self.begun = True
@@ -519,10 +430,6 @@ class Compiled(Uncopied):
         """The tensors of the caller's that a run writes."""
         tensors = self.bindings.tensors
         return tuple(t for root in self.bindings.written if (t := tensors.get(root)) is not None)
-
-    def _may_break_off(self) -> bool:
-        """Whether an exec may raise; else nothing need cut the native program to say that it begins to write."""
-        return bool(self.planned.inner) or any(kernel.breaks_off for kernel in planned_kernels(self.planned))
 
     def _moved(self, bindings: Bindings, arena: Arena) -> Compiled:
         """The same program over other memory."""
@@ -539,30 +446,3 @@ class Compiled(Uncopied):
             graph = self.planned.graph
             self._tensors[key] = view_root(graph, key, self._tensors[graph.root(key)])
         return self._tensors[key]
-
-
-def own_all(graph: SymbolicGraph, tensors: Mapping[Symbol, Tensor | None] | None) -> dict[TensorKey, Tensor | None]:
-    """By key; an alias that is all of its root stands for the root."""
-    owned: dict[TensorKey, Tensor | None] = {}
-    for symbol, tensor in (tensors or {}).items():
-        key = graph.own(symbol)
-        root, region = graph.root(key), graph.region(key)
-        whole, spec = graph.tensors[root].spec, graph.tensors[key].spec
-        fits = tensor is None or (tensor.shape, tensor.dtype, tensor.is_contiguous) == (spec.shape, spec.dtype, True)
-        if fits and spec.elements == whole.elements and region.strides == contiguous_strides(spec.shape):
-            key, tensor = root, tensor if tensor is None or root == key else tensor.reshape(whole.shape)
-        owned[key] = tensor
-    return owned
-
-
-def check_bindings(graph: SymbolicGraph, bound: Mapping[TensorKey, Tensor | None]) -> None:
-    """ShapeError unless each is a whole root, with a tensor of its shape and type or none yet."""
-    for key, tensor in bound.items():
-        spec = graph.tensors[key].spec
-        same = tensor is None or tensor.spec.fits(spec)
-        if graph.root(key) == key and same:
-            continue
-        got = "an alias" if tensor is None else str(tensor.spec)
-        raise ShapeError(
-            "bind", got=f"{got} for {graph.label(key)}", need=f"a contiguous tensor of {spec} for all of a root"
-        )

@@ -17,15 +17,9 @@ from nnc.core.values.device import Device, device_of
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, SymbolError, UsageError
 from nnc.planning import proven_bytes
+from nnc.symbolic.compiler.bindings import Bindings, check_bindings, own_all
 from nnc.symbolic.compiler.check.writes import exec_text
-from nnc.symbolic.compiler.compiled import (
-    Bindings,
-    Compiled,
-    KernelChoices,
-    RepeatingCopy,
-    check_bindings,
-    own_all,
-)
+from nnc.symbolic.compiler.compiled import Compiled, KernelChoices
 from nnc.symbolic.compiler.order.choose import orderable
 from nnc.symbolic.compiler.order.known import KnownOrders
 from nnc.symbolic.compiler.order.uses import any_order_bytes, uses_of
@@ -47,6 +41,7 @@ from nnc.symbolic.compiler.repeat.checkpoints import checkpointed
 from nnc.symbolic.compiler.repeat.inside import InnerCopy, recomputed_inside
 from nnc.symbolic.compiler.repeat.limits import ALL, Limits, counted, taken_of
 from nnc.symbolic.compiler.repeat.offload import offloaded
+from nnc.symbolic.compiler.repeat.repeating_copy import RepeatingCopy
 from nnc.symbolic.compiler.repeat.segments import segmented
 from nnc.symbolic.compiler.shared_arena import Arena, trim_after
 from nnc.symbolic.ir import Duplicate, Symbol, SymbolicGraph

@@ -31,7 +31,7 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import NncError, ShapeError, SymbolError
 from nnc.ops.rules import INFER
 from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement
-from nnc.symbolic.compiler.compiled import Bindings, check_bindings, own_all
+from nnc.symbolic.compiler.bindings import Bindings, check_bindings, own_all
 from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredProgram, restored_parts, stored_program
 from nnc.symbolic.ir import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecSymbol, TensorKey
