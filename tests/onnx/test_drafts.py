@@ -18,7 +18,7 @@ from nnc.errors import NncError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.drafts import DraftTemplate
 from nnc.onnx.made.making import ProgramMaker
-from nnc.onnx.runner import OnnxProgram
+from nnc.onnx.made.onnx_program import OnnxProgram
 from nnc.symbolic.sharing.openings import MOST_UNUSED, Templates
 
 RANDOM = np.random.default_rng(0)

@@ -28,7 +28,9 @@ from nnc.errors import IndexRangeError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.importer import OnnxImporter
 from nnc.onnx.kept_programs import CachedProgram, ProgramPlace
-from nnc.onnx.runner import OnnxModel, OnnxProgram, OnnxStages
+from nnc.onnx.made.model_stages import OnnxStages
+from nnc.onnx.made.onnx_program import OnnxProgram
+from nnc.onnx.runner import OnnxModel
 from nnc.symbolic import Compiled
 from nnc.symbolic.passes import constants as changed_module
 from nnc.symbolic.sharing import program_disk

@@ -15,7 +15,8 @@ from nnc.core.settings import SETTINGS
 from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 from nnc.onnx import load
-from nnc.onnx.runner import OnnxModel, OnnxProgram
+from nnc.onnx.made.onnx_program import OnnxProgram
+from nnc.onnx.runner import OnnxModel
 
 SIZE = 192
 

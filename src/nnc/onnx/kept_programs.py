@@ -70,6 +70,11 @@ class CachedProgram:
     held: int
     inside: int
 
+    @property
+    def resident(self) -> RestoredProgram:
+        """What has its values in the arena."""
+        return self.program
+
     def memory(self) -> MemoryStatement:
         """The bytes of a run of this alone."""
         return self.program.memory()

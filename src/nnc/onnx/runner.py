@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,18 +24,17 @@ from nnc.core.precautions.recent import RecentlyUsed
 from nnc.core.running.device_context import present
 from nnc.core.running.late_names import LateModule
 from nnc.core.values.device import CPU, AnyDevice, Device, current_device, device_of
-from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import as_array
-from nnc.errors import FormatError, ShapeError, UsageError
-from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, dtype_named, read
+from nnc.errors import ShapeError, UsageError
+from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, read
 from nnc.onnx.kept_programs import CachedProgram, CachedSources, ProgramPlace, is_known_supported, keep_supported
-from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of, zeros
+from nnc.onnx.made.input_signatures import check_inputs, kind_of, placeholder, signature
+from nnc.onnx.made.model_stages import AnyProgram, OnnxStages, is_cut
+from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of
 from nnc.onnx.node import Array, Unknown
-from nnc.onnx.stored.external import MOST_BYTES
 from nnc.onnx.subgraphs import split
 from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic import Arena, MemoryStatement, trim_after
-from nnc.symbolic.compiler.shared_arena import Resident
 from nnc.symbolic.sharing.openings import Templates
 from nnc.symbolic.sharing.program_disk import MODULES
 
@@ -49,8 +48,6 @@ else:
     # What makes programs is imported where one is made: those from the disk need none of it.
     making = LateModule("nnc.onnx.made.making")
 
-# Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
-OPTION_ELEMENTS = 256
 MOST_STAGES = 64
 # What reading and importing leave behind, whatever the file; as `benchmarks/onnx_models.py --memory` finds it.
 IMPORTER = 3 << 20
@@ -60,41 +57,6 @@ NO_TENSORS = (list, type(None))
 
 def _no_programs() -> RecentlyUsed[Hashable, AnyProgram]:
     return RecentlyUsed(lambda entry: entry.nbytes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OnnxStages:
-    """A model in two, with a node between that is computed from elements: its results may have any size.
-
-    Without such a node the second part only has inputs that act as shapes, whose values the first gives.
-    """
-
-    before: OnnxModel
-    node: OnnxModel | None
-    behind: OnnxModel
-    outputs: tuple[str, ...]
-    nbytes: int = 0
-
-    def run(self, feeds: Mapping[str, Array]) -> list[Result]:
-        """The outputs, as arrays of their own."""
-        values: dict[str, Result] = dict(feeds)
-        values |= self.before.run_subset(values)
-        if self.node is not None:
-            values |= self.node.by_elements(values)
-        values |= self.behind.run_subset(values)
-        return [values[name] for name in self.outputs]
-
-    def programs(self, arrays: Mapping[str, Result]) -> list[OnnxProgram | CachedProgram]:
-        """What runs for arrays of these shapes, where the node's results are as large as they can be."""
-        values = dict(arrays)
-        first, made = self.before.planned(values)
-        values |= made
-        if self.node is not None:
-            values |= self.node.greatest(values)
-        return [*first, *self.behind.planned(values)[0]]
-
-
-AnyProgram: TypeAlias = OnnxProgram | CachedProgram | OnnxStages
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -165,7 +127,7 @@ class OnnxModel:
         arrays = {name: value if isinstance(value, NO_TENSORS) else as_array(value) for name, value in feeds.items()}
         program = self._kept(arrays)
         if program is None:
-            self._check(arrays)
+            check_inputs(self.inputs, arrays)
             try:
                 program = self._program(arrays)
             except ShapeError as error:
@@ -182,7 +144,7 @@ class OnnxModel:
     ) -> QuantizationReport:
         """What `load(quantize=...)` does to each product, and to the outputs of floats, on these inputs."""
         arrays = {name: as_array(value) for name, value in feeds.items()}
-        self._check(arrays)
+        check_inputs(self.inputs, arrays)
         results: list[list[Array]] = []
         for mode in (None, quantize):
             twin = copy(self)
@@ -280,7 +242,7 @@ class OnnxModel:
 
         An input without axes has the value that is given by its name.
         """
-        return {name: _placeholder(name, operand, {**self.sizes, **sizes}) for name, operand in self.inputs.items()}
+        return {name: placeholder(name, operand, {**self.sizes, **sizes}) for name, operand in self.inputs.items()}
 
     def example_shape(self) -> tuple[int, ...]:
         """The shape of the first input without its first axis, the batch; UsageError names what else is open."""
@@ -289,35 +251,13 @@ class OnnxModel:
         if not dims:
             raise UsageError("onnx", got=f"input {name} without axes", need="a batch of examples")
         batch = {dims[0].dim_param or f"{name}.0": 1}
-        return _placeholder(name, info, {**self.sizes, **batch}).shape[1:]
+        return placeholder(name, info, {**self.sizes, **batch}).shape[1:]
 
     def graph(
         self, **sizes: int
     ) -> tuple[SymbolicGraph, dict[str, Symbol], dict[str, tuple[Symbol, Array]], tuple[Symbol, ...]]:
         """The symbolic graph for these open dimensions, before any pass: inputs, weights with their values, outputs."""
         return self._maker().graph(self.placeholders(**sizes))
-
-    def _check(self, arrays: Mapping[str, object]) -> None:
-        inputs = self.inputs
-        unknown, missing = sorted(arrays.keys() - inputs.keys()), sorted(inputs.keys() - arrays.keys())
-        if unknown or missing:
-            got = "; ".join(
-                f"{kind}: {', '.join(names)}" for kind, names in (("unknown", unknown), ("missing", missing)) if names
-            )
-            raise UsageError("run", got=got, need=f"the inputs {', '.join(inputs)}")
-        for name, operand in inputs.items():
-            value = arrays[name]
-            if not isinstance(value, np.ndarray) or not operand.type.HasField("tensor_type"):
-                continue
-            tensor = operand.type.tensor_type
-            want = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-            if tensor.elem_type and value.dtype != want and value.dtype.kind not in "OSU":
-                raise UsageError(f"input {name}", got=str(value.dtype), need=str(want), fix="astype() it")
-            if tensor.HasField("shape"):
-                dims = [dim.dim_value if _is_fixed(dim) else None for dim in tensor.shape.dim]
-                fits = len(dims) == value.ndim and all(a in (None, b) for a, b in zip(dims, value.shape, strict=True))
-                if not fits:
-                    raise ShapeError(f"input {name}", got=str(list(value.shape)), need=str(dims).replace("None", "any"))
 
     # ---- programs
 
@@ -328,7 +268,7 @@ class OnnxModel:
         """
         if self.by_value:
             return None
-        key = tuple([(name, _signature(arrays[name], by_value=False)) for name in sorted(arrays)])
+        key = tuple([(name, signature(arrays[name], by_value=False)) for name in sorted(arrays)])
         return self._usable(self._programs.get(key))
 
     def _usable(self, program: AnyProgram | None) -> AnyProgram | None:
@@ -347,14 +287,14 @@ class OnnxModel:
         for _ in range(len(arrays) + 1):
             known = frozenset(self.by_value) | {n for n, entry in arrays.items() if not isinstance(entry, np.ndarray)}
             known |= {n for n, entry in arrays.items() if isinstance(entry, np.ndarray) and entry.dtype not in TWINS}
-            key = tuple((name, _signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
+            key = tuple((name, signature(arrays[name], by_value=name in known)) for name in sorted(arrays))
             ready = self._usable(self._programs.get(key))
             if ready is not None:
                 return ready
             try:
                 program = self._build(arrays, known, self._place(key))
             except Unknown as unknown:
-                if self._is_cut(unknown, arrays):
+                if self._depth < MOST_STAGES and is_cut(unknown, arrays):
                     return self._programs.put(key, self._staged(unknown))
                 names = unknown.names - known
                 if not values or not names:
@@ -368,7 +308,7 @@ class OnnxModel:
             self._programs.put(key, program)
             trim_after(program.making)
             entries = [entry for entry in self._programs.values() if not isinstance(entry, OnnxStages)]
-            kept = [_resident(entry) for entry in entries]
+            kept = [entry.resident for entry in entries]
             beside = 0 if self._depth else self.file.nbytes + IMPORTER
             beside -= max((entry.inside for entry in entries), default=0)
             self._arena.fit(
@@ -376,16 +316,6 @@ class OnnxModel:
             )
             return program
         raise AssertionError("each turn binds an input more")
-
-    def _is_cut(self, unknown: Unknown, arrays: Mapping[str, object]) -> bool:
-        """Whether the model runs in stages: the elements that are wanted are made of data, and not of options."""
-        sources = [arrays[name] for name in unknown.names]
-        data = [entry for entry in sources if isinstance(entry, np.ndarray) and entry.dtype in TWINS]
-        if self._depth >= MOST_STAGES or not data:
-            return False
-        if unknown.whole:
-            return any(entry.dtype.kind not in "biu" or entry.size > OPTION_ELEMENTS for entry in data)
-        return unknown.place > 0 and any(entry.size > OPTION_ELEMENTS for entry in data)
 
     def _staged(self, unknown: Unknown) -> OnnxStages:
         """The model cut at a node; the parts share an arena."""
@@ -432,7 +362,7 @@ class OnnxModel:
     ) -> OnnxProgram | CachedProgram:
         """From the disk, by a template, or of the file; what is made of the file is kept on the disk."""
         shapes = {n: entry.shape for n, entry in arrays.items() if n not in known and isinstance(entry, np.ndarray)}
-        kind = tuple((name, _kind(arrays[name], by_value=name in known)) for name in sorted(arrays))
+        kind = tuple((name, kind_of(arrays[name], by_value=name in known)) for name in sorted(arrays))
         if place is not None and (kept := place.load(self._arena, arrays)) is not None:
             check_memory(kept.memory(), kept.held)
             self._templates.note(kind, shapes)
@@ -510,60 +440,8 @@ def _wait(program: OnnxProgram) -> None:
     """Behind the first run of a program that is kept behind the second."""
 
 
-def _resident(entry: OnnxProgram | CachedProgram) -> Resident | None:
-    """What has its values in the arena."""
-    return entry.compiled if isinstance(entry, OnnxProgram) else entry.program
-
-
 def _arena_of(program: OnnxProgram | CachedProgram) -> int:
     return program.memory().arena
-
-
-def _signature(value: object, *, by_value: bool) -> object:
-    if not isinstance(value, np.ndarray):
-        return (
-            tuple(_signature(np.asarray(entry), by_value=True) for entry in value) if isinstance(value, list) else None
-        )
-    if not by_value:
-        return value.shape, value.dtype
-    content = tuple(value.reshape(-1).tolist()) if value.dtype.kind in "OSU" else value.tobytes()
-    return value.shape, value.dtype, content
-
-
-def _kind(value: object, *, by_value: bool) -> object:
-    """What is the same at all sizes of an input: its type and how many axes it has; all of one that is an option."""
-    if by_value or not isinstance(value, np.ndarray):
-        return _signature(value, by_value=by_value)
-    return value.ndim, value.dtype
-
-
-def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether the file gives the size; some exporters write -1 for an open one."""
-    return dim.HasField("dim_value") and dim.dim_value >= 0
-
-
-def _placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> Array:
-    """An array of the declared shape that takes no memory."""
-    tensor = info.type.tensor_type
-    shape = []
-    for axis, dim in enumerate(tensor.shape.dim):
-        label = dim.dim_param or f"{name}.{axis}"
-        if _is_fixed(dim):
-            shape.append(dim.dim_value)
-        elif label in sizes:
-            shape.append(sizes[label])
-        else:
-            raise UsageError(
-                "plan", got=f"open dimension {label} of {name}", need="its size", fix=f"sizes={{'{label}': …}}"
-            )
-    if any(size < 0 for size in shape):
-        raise FormatError(f"input {name}", got=f"shape {shape}", need="sizes ≥ 0")
-    spec = TensorSpec(tuple(shape), dtype_named(tensor.elem_type))
-    if spec.nbytes > MOST_BYTES:
-        raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
-    if not shape and name in sizes:
-        return np.full((), sizes[name], spec.dtype.numpy)
-    return zeros(spec.shape, spec.dtype.numpy)
 
 
 MODULES.remember()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     # What makes a program; one from the disk needs none of it.
     from nnc.onnx.node_values import OnnxValue
     from nnc.symbolic import Compiled, Symbol
+    from nnc.symbolic.compiler.shared_arena import Resident
 
 Result: TypeAlias = Array | list[Array] | list[dict[object, float]] | None
 
@@ -41,6 +42,11 @@ class OnnxProgram:
     held: int = 0
     inside: int = 0
     behind: list[Callable[[OnnxProgram], None]] = field(default_factory=list)
+
+    @property
+    def resident(self) -> Resident | None:
+        """What has its values in the arena."""
+        return self.compiled
 
     def memory(self) -> MemoryStatement:
         """The bytes of a run of this alone."""

@@ -1,0 +1,86 @@
+"""Inputs of a model of a file: what they have to be, what tells programs apart, and zeros in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import onnx
+from nnc.core.values.spec import TensorSpec
+from nnc.errors import FormatError, ShapeError, UsageError
+from nnc.onnx.file import dtype_named
+from nnc.onnx.made.onnx_program import zeros
+from nnc.onnx.node import Array
+from nnc.onnx.stored.external import MOST_BYTES
+
+
+def check_inputs(inputs: Mapping[str, onnx.ValueInfoProto], arrays: Mapping[str, object]) -> None:
+    """UsageError or ShapeError for arrays that are not these inputs, as the file declares them."""
+    unknown, missing = sorted(arrays.keys() - inputs.keys()), sorted(inputs.keys() - arrays.keys())
+    if unknown or missing:
+        got = "; ".join(
+            f"{kind}: {', '.join(names)}" for kind, names in (("unknown", unknown), ("missing", missing)) if names
+        )
+        raise UsageError("run", got=got, need=f"the inputs {', '.join(inputs)}")
+    for name, operand in inputs.items():
+        value = arrays[name]
+        if not isinstance(value, np.ndarray) or not operand.type.HasField("tensor_type"):
+            continue
+        tensor = operand.type.tensor_type
+        want = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if tensor.elem_type and value.dtype != want and value.dtype.kind not in "OSU":
+            raise UsageError(f"input {name}", got=str(value.dtype), need=str(want), fix="astype() it")
+        if tensor.HasField("shape"):
+            dims = [dim.dim_value if is_fixed(dim) else None for dim in tensor.shape.dim]
+            fits = len(dims) == value.ndim and all(a in (None, b) for a, b in zip(dims, value.shape, strict=True))
+            if not fits:
+                raise ShapeError(f"input {name}", got=str(list(value.shape)), need=str(dims).replace("None", "any"))
+
+
+def signature(value: object, *, by_value: bool) -> object:
+    """What tells programs apart by an input: shape and element type, and the elements where they count `by_value`."""
+    if not isinstance(value, np.ndarray):
+        return (
+            tuple(signature(np.asarray(entry), by_value=True) for entry in value) if isinstance(value, list) else None
+        )
+    if not by_value:
+        return value.shape, value.dtype
+    content = tuple(value.reshape(-1).tolist()) if value.dtype.kind in "OSU" else value.tobytes()
+    return value.shape, value.dtype, content
+
+
+def kind_of(value: object, *, by_value: bool) -> object:
+    """What is the same at all sizes of an input: its type and how many axes it has; all of one that is an option."""
+    if by_value or not isinstance(value, np.ndarray):
+        return signature(value, by_value=by_value)
+    return value.ndim, value.dtype
+
+
+def is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    """Whether the file gives the size; some exporters write -1 for an open one."""
+    return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> Array:
+    """An array of the declared shape that takes no memory."""
+    tensor = info.type.tensor_type
+    shape = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        label = dim.dim_param or f"{name}.{axis}"
+        if is_fixed(dim):
+            shape.append(dim.dim_value)
+        elif label in sizes:
+            shape.append(sizes[label])
+        else:
+            raise UsageError(
+                "plan", got=f"open dimension {label} of {name}", need="its size", fix=f"sizes={{'{label}': …}}"
+            )
+    if any(size < 0 for size in shape):
+        raise FormatError(f"input {name}", got=f"shape {shape}", need="sizes ≥ 0")
+    spec = TensorSpec(tuple(shape), dtype_named(tensor.elem_type))
+    if spec.nbytes > MOST_BYTES:
+        raise ShapeError(f"input {name}", got=str(spec), need=f"at most {MOST_BYTES} bytes")
+    if not shape and name in sizes:
+        return np.full((), sizes[name], spec.dtype.numpy)
+    return zeros(spec.shape, spec.dtype.numpy)
