@@ -98,7 +98,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     face = folder / "sources" / "nnc" / "__init__.py"
     face.parent.mkdir(parents=True)
     face.touch()
-    for name in ("arguments.py", "classes.py", "errors.py", "graph", "vocabulary"):
+    for name in ("arguments", "classes.py", "errors.py", "graph", "vocabulary"):
         (face.parent / name).symlink_to(PACKAGE.parent / name)
     program = folder / "must_fail.py"
     program.write_text(lines_of_program())

@@ -20,7 +20,6 @@ EMPTY_VARIABLES = {"found", "one"}
 MOST_LINES, MOST_BODY, MOST_FILES = 450, 40, 20
 # Longer files, with the reason why they are one.
 LONG_FILES = {
-    "arguments.py": "the rules of annotations, one table",
     "planning/solvers/branch_and_bound.py": "the exact search, which is translated to native code as one",
 }
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common"}

@@ -27,7 +27,7 @@ T = TypeVar("T")
 # PyTorch's words for the axis and for keeping it.
 DIM, KEEPDIM = "dim", "keepdim"
 # Files whose frames stand between a door and who calls it.
-_DOORS = (sys.modules["nnc.arguments"].__file__, located.__file__, __file__)
+_DOORS = (sys.modules["nnc.arguments.checking"].__file__, located.__file__, __file__)
 
 
 class ValuesAndPlaces(NamedTuple, Generic[T]):
