@@ -30,6 +30,7 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
 from nnc.errors import DTypeError, ShapeError, UsageError
+from nnc.ops.number import INTEGERS
 
 Array = ArrayOperand
 Shape = int | tuple[int, ...]
@@ -51,7 +52,7 @@ def _made(value: ArrayLike, dtype: DType, device: Device | None) -> Array:
 
 
 def _sizes(shape: Shape) -> tuple[int, ...]:
-    return check_shape((shape,) if isinstance(shape, int | np.integer) else shape)
+    return check_shape((shape,) if isinstance(shape, INTEGERS) else shape)
 
 
 def _like(x: Array, value: Number, dtype: DType | None, device: Device | None) -> Array:

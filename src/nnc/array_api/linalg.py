@@ -17,6 +17,7 @@ from nnc.core.values.dtype import I64, DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes
+from nnc.ops.number import INTEGERS
 from nnc.ops.rules import ARITHMETIC, CONTINUOUS
 
 __all__ = [
@@ -81,7 +82,7 @@ def matrix_transpose(x: Array, /) -> Array:
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     """Sums of products over axes: the last of x1 and the first of x2, or those that are named."""
     a, b = meet("tensordot", checked_array("tensordot", x1, ARITHMETIC), checked_array("tensordot", x2, ARITHMETIC))
-    if isinstance(axes, int | np.integer):
+    if isinstance(axes, INTEGERS):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             need = f"axes of 0 to {min(a.ndim, b.ndim)}, the number of axes that both have"
             raise ShapeError("tensordot", got=f"{a.spec}, {b.spec} over {axes} axes", need=need)

@@ -19,6 +19,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArgumentError, AttributeValueError, ShapeError
 from nnc.ops.movement.broadcast import normalize_axes, tiled
+from nnc.ops.number import integers_of
 
 Array = ArrayOperand
 Axes = int | tuple[int, ...]
@@ -67,18 +68,14 @@ def flip(x: Array, /, *, axis: Axes | None = None) -> Array:
 def moveaxis(x: Array, source: Axes, destination: Axes, /) -> Array:
     """The axes `source` at the places `destination`, the others in their order."""
     rank = checked_array("moveaxis", x).ndim
-    moved = [place_of("moveaxis", axis, rank) for axis in _several(source)]
-    places = [place_of("moveaxis", axis, rank) for axis in _several(destination)]
+    moved = [place_of("moveaxis", axis, rank) for axis in integers_of(source)]
+    places = [place_of("moveaxis", axis, rank) for axis in integers_of(destination)]
     if len(moved) != len(places) or len(set(moved)) != len(moved) or len(set(places)) != len(places):
         raise AttributeValueError("moveaxis", got=f"{source} to {destination}", need="as many places as axes, distinct")
     order = [axis for axis in range(rank) if axis not in moved]
     for place, axis in sorted(zip(places, moved, strict=True)):
         order.insert(place, axis)
     return ops.transpose(x, tuple(order))
-
-
-def _several(axes: Axes) -> tuple[int, ...]:
-    return (axes,) if isinstance(axes, int | np.integer) else tuple(axes)
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -112,7 +109,7 @@ def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
     """The elements further along the axes, round their ends; along all elements where axis is None."""
     if axis is None:
         return ops.roll(checked_array("roll", x).reshape(-1), _single(shift)).reshape(x.shape)
-    shifts, axes = _several(shift), _several(axis)
+    shifts, axes = integers_of(shift), integers_of(axis)
     if len(shifts) == 1:
         shifts *= len(axes)
     if len(shifts) != len(axes):
@@ -124,7 +121,7 @@ def roll(x: Array, /, shift: Axes, *, axis: Axes | None = None) -> Array:
 
 
 def _single(shift: Axes) -> int:
-    shifts = _several(shift)
+    shifts = integers_of(shift)
     if len(shifts) != 1:
         raise AttributeValueError("roll", got=f"shifts {shifts} and no axis", need="one shift, or as many axes")
     return shifts[0]

@@ -25,6 +25,7 @@ from nnc.nn.model.model import Model
 from nnc.nn.steps.generation_caches import GenerationCaches, alike, pages_of_rows
 from nnc.nn.steps.model_step import ModelStep
 from nnc.nn.steps.padding import MOST_STEPS
+from nnc.ops.number import INTEGERS
 from nnc.ops.sequence.cached_attention import PAGE
 
 # Of a prompt at least so many are read at once: with few or many others a token has the same bits.
@@ -428,7 +429,7 @@ def _tokens_of(model: TokenModel, row: Tokens, place: int) -> list[int]:
     if len(row) == 0:
         raise DataError("generate", got=f"an empty prompt {place}", need="at least one token")
     for token in row:
-        if isinstance(token, bool) or not isinstance(token, int | np.integer):
+        if isinstance(token, bool) or not isinstance(token, INTEGERS):
             raise ArgumentError("generate", got=f"{shown(token)} in prompt {place}", need="integers")
         if not 0 <= token < vocabulary:
             raise DataError("generate", got=f"token {token} in prompt {place}", need=f"0 to {vocabulary - 1}")

@@ -29,6 +29,7 @@ from nnc.dynamic.tree import Tree
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, AttributeValueError, DTypeError, UsageError
 from nnc.ops.elementwise.pointwise import cast
+from nnc.ops.number import integers_of
 from nnc.ops.operand import Operand
 
 Array = ArrayOperand
@@ -111,10 +112,8 @@ def chosen_dtype(dtype: AnyDType | None, otherwise: DType) -> DType:
 
 def sizes_of(shape: Sizes) -> tuple[int, ...]:
     """A shape, also of one size."""
-    if isinstance(shape, int | np.integer):
-        return check_shape((int(shape),))
     try:
-        return check_shape(tuple(shape))
+        return check_shape(integers_of(shape))
     except TypeError:
         raise ArgumentError("shape", got=shown(shape), need="a size, or a sequence of sizes") from None
 

@@ -35,6 +35,7 @@ from nnc.numerics.conversion import (
     place_of,
     sizes_of,
 )
+from nnc.ops.number import INTEGERS
 
 __all__ = [
     "arange", "array", "as_tensor", "asarray", "astype", "copy", "diag", "diagflat",
@@ -112,7 +113,7 @@ def _filled(shape: Sequence[Sizes | AnyDType], dtype: AnyDType | None, value: fl
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int | np.integer | tuple | list | np.ndarray) and not isinstance(value, bool)
+    return isinstance(value, (*INTEGERS, tuple, list, np.ndarray)) and not isinstance(value, bool)
 
 
 def copy(x: AnyArray) -> Array:
@@ -221,7 +222,7 @@ def arange(
     """
     first, end = (0, start) if stop is None else (start, stop)
     check_real("arange", first, end, step)
-    whole = all(isinstance(entry, int | np.integer) for entry in (first, end, step))
+    whole = all(isinstance(entry, INTEGERS) for entry in (first, end, step))
     chosen = chosen_dtype(dtype, I64 if whole else F32)
     with numpy_work("arange"), chosen_device(device):
         return tensor(np.arange(first, end, step).astype(chosen.numpy))

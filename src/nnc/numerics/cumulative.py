@@ -18,6 +18,7 @@ from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, as_array, met, pair, place_of
 from nnc.numerics.reductions import _without_nan
+from nnc.ops.number import integers_of
 
 __all__ = [
     "convolve", "correlate", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff",
@@ -183,7 +184,7 @@ def gradient(x: AnyArray, spacing: float = 1.0, axis: int | tuple[int, ...] | No
     [1.  1.5 2. ]
     """
     array = continuous(as_array(x))
-    axes = range(array.ndim) if axis is None else (axis,) if isinstance(axis, int | np.integer) else axis
+    axes = range(array.ndim) if axis is None else integers_of(axis)
     result = [_slope(array, spacing, place_of("gradient", each, array.ndim)) for each in axes]
     return result[0] if len(result) == 1 else result
 

@@ -31,6 +31,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import ArityError, AttributeValueError, DTypeError, ShapeError
 from nnc.numerics.comparison import finfo
 from nnc.numerics.conversion import AnyArray, AnyDevice, Array, Sizes, as_array, asked, pair, place_of, sizes_of
+from nnc.ops.number import INTEGERS
 
 __all__ = [
     "PRNGKey", "bernoulli", "categorical", "choice", "dropout", "exponential", "fold_in", "gumbel", "key", "laplace",
@@ -52,7 +53,7 @@ def key(seed: int) -> Array:
     >>> nnc.random.key(0).dtype
     i64
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < SEEDS:
+    if isinstance(seed, bool) or not isinstance(seed, INTEGERS) or not 0 <= seed < SEEDS:
         raise AttributeValueError("key", got=f"{seed!r}", need="an integer 0 ≤ seed < 2^31")
     return split(tensor(np.int64(seed)), 1)[0]
 
@@ -284,7 +285,7 @@ def randint(
     else:
         low, high, shape = _filled(args, (low, high, shape))
     bound, start = (low, 0) if high is None else (high, low)
-    whole = isinstance(bound, int | np.integer) and isinstance(start, int | np.integer)
+    whole = isinstance(bound, INTEGERS) and isinstance(start, INTEGERS)
     if not (whole and -(1 << 63) <= start < bound < 1 << 63):
         raise AttributeValueError("randint", got="bounds without room", need="integers low < high, of 64 bits")
     with chosen_device(device):
@@ -317,7 +318,7 @@ def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) 
         key, x = _checked(args[0]), args[1]
     else:
         (x,) = args
-    if isinstance(x, int | np.integer):
+    if isinstance(x, INTEGERS):
         return _order(int(x), key)
     rows = as_array(x)
     place = place_of("permutation", axis, rows.ndim)
@@ -342,11 +343,11 @@ def choice(
     (3,)
     """
     source, sizes = _filled(args, (None, shape))[:2]
-    count = int(source) if isinstance(source, int | np.integer) else as_array(source).shape[0]
+    count = int(source) if isinstance(source, INTEGERS) else as_array(source).shape[0]
     wanted = sizes_of(sizes)
     many = int(np.prod(wanted, dtype=np.int64))
     places = _chosen(count, many, replace, p, key).reshape(wanted)
-    return places if isinstance(source, int | np.integer) else as_array(source)[places]
+    return places if isinstance(source, INTEGERS) else as_array(source)[places]
 
 
 def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array | None) -> Array:

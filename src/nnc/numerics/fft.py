@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from nnc import ops
 from nnc.array_api import fft as standard
 from nnc.core.values.dtype import C64, C128, F64
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.numerics.conversion import AnyArray, Array, as_array
+from nnc.ops.number import integers_of
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -148,13 +147,9 @@ def fftshift(x: AnyArray, axes: int | Sequence[int] | None = None) -> Array:
     Variable(i64[4], constant)
     [2 3 0 1]
     """
-    return standard.fftshift(as_array(x), axes=_several(axes))
+    return standard.fftshift(as_array(x), axes=axes if axes is None else integers_of(axes))
 
 
 def ifftshift(x: AnyArray, axes: int | Sequence[int] | None = None) -> Array:
     """What `fftshift` makes into x."""
-    return standard.ifftshift(as_array(x), axes=_several(axes))
-
-
-def _several(axes: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
-    return axes if axes is None or isinstance(axes, int | np.integer) else tuple(axes)
+    return standard.ifftshift(as_array(x), axes=axes if axes is None else integers_of(axes))

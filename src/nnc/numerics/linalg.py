@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from nnc import ops
 from nnc.array_api import linalg as standard
 from nnc.dynamic.arrays.promotion import continuous
@@ -19,6 +17,7 @@ from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair
 from nnc.numerics.products import cross, matmul, outer, tensordot, trace, vecdot
 from nnc.numerics.shapes import matrix_transpose
 from nnc.ops.movement.broadcast import normalize_axes
+from nnc.ops.number import integers_of
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
@@ -222,7 +221,7 @@ def norm(x: AnyArray, ord: float | str | None = None, axis: Axes = None, keepdim
         return vector_norm(array, ord, axes, keepdims)
     if len(axes) != 2:
         raise ShapeError("norm", got=f"{array.spec}, ord={ord!r}", need="one axis or two", fix="name the axis")
-    named = axes if axis is None or isinstance(axis, int | np.integer) else tuple(axis)
+    named = axes if axis is None else integers_of(axis)
     first, second = (normalize_axes("norm", each, array.ndim)[0] for each in named)
     rest = [place for place in range(array.ndim) if place not in (first, second)]
     result = standard.matrix_norm(ops.transpose(array, (*rest, first, second)), ord=ord)

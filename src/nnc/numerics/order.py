@@ -22,6 +22,7 @@ from nnc.dynamic.arrays.promotion import continuous
 from nnc.dynamic.arrays.values_and_places import ValuesAndPlaces, paired
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Sizes, as_array, pair, place_of, sizes_of
+from nnc.ops.number import INTEGERS
 
 __all__ = [
     "argpartition", "argsort", "argwhere", "bincount", "compress", "diag_indices", "digitize", "extract",
@@ -158,7 +159,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int | None = None) -> Array:
 
 
 def _places(indices: AnyArray) -> object:
-    return indices if isinstance(indices, int | np.integer) else as_array(indices)
+    return indices if isinstance(indices, INTEGERS) else as_array(indices)
 
 
 def take_along_axis(x: AnyArray, indices: AnyArray, axis: int | None = -1) -> Array:
@@ -394,7 +395,7 @@ def histogram_bin_edges(
 ) -> Array:
     """The edges of the bins: those given, or of so many equal ones from the smallest to the largest element."""
     array = continuous(as_array(x).ravel())
-    if not isinstance(bins, int | np.integer):
+    if not isinstance(bins, INTEGERS):
         return ops.cast(as_array(bins), array.dtype)
     if bins < 1:
         raise AttributeValueError("histogram", got=f"{bins} bins", need="at least one")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 
-import numpy as np
-
 from nnc import ops
 from nnc.array_api import linalg as standard
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, met, pair
 from nnc.numerics.creation import diagonal
+from nnc.ops.number import INTEGERS, integers_of
 
 __all__ = [
     "addmm", "bmm", "cdist", "cross", "dot", "einsum", "inner", "kron", "matmul", "mm", "outer", "polyval", "tensordot",
@@ -98,9 +97,9 @@ def tensordot(x1: AnyArray, x2: AnyArray, axes: int | tuple[Sequence[int], Seque
     30.0
     """
     a, b = pair(x1, x2)
-    if isinstance(axes, int | np.integer):
+    if isinstance(axes, INTEGERS):
         return standard.tensordot(a, b, axes=axes)
-    left, right = ((value,) if isinstance(value, int) else tuple(value) for value in axes)
+    left, right = map(integers_of, axes)
     return standard.tensordot(a, b, axes=(left, right))
 
 

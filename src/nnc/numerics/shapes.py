@@ -19,6 +19,7 @@ from nnc.core.precautions.machine_memory import check_entries
 from nnc.core.values.spec import broadcast_shapes as shape_of_all
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, Axes, Sizes, arrays, as_array, met, place_of, sizes_of
+from nnc.ops.number import INTEGERS, integers_of
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
@@ -110,11 +111,7 @@ def moveaxis(x: AnyArray, source: Places, destination: Places) -> Array:
     >>> nnc.moveaxis(nnc.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    return standard.moveaxis(as_array(x), _places(source), _places(destination))
-
-
-def _places(axes: int | Iterable[int]) -> int | tuple[int, ...]:
-    return int(axes) if isinstance(axes, int | np.integer) else tuple(axes)
+    return standard.moveaxis(as_array(x), integers_of(source), integers_of(destination))
 
 
 def squeeze(x: AnyArray, axis: Axes = None) -> Array:
@@ -273,7 +270,7 @@ def split(x: AnyArray, parts: int | Sequence[int], axis: int = 0, *, dim: int | 
     if dim is not None:
         return list(array.split(parts, dim))
     place = place_of("split", axis, array.ndim)
-    if isinstance(parts, int | np.integer) and (parts < 1 or array.shape[place] % parts):
+    if isinstance(parts, INTEGERS) and (parts < 1 or array.shape[place] % parts):
         got = f"{array.spec} along axis {place} in {parts} parts"
         fix = "array_split() makes parts of two sizes"
         raise ShapeError("split", got=got, need="parts that divide the size", fix=fix)
@@ -289,7 +286,7 @@ def array_split(x: AnyArray, parts: int | Sequence[int], axis: int = 0) -> list[
     array = as_array(x)
     place = place_of("array_split", axis, array.ndim)
     size = array.shape[place]
-    if isinstance(parts, int | np.integer):
+    if isinstance(parts, INTEGERS):
         if parts < 1:
             raise AttributeValueError("array_split", got=f"parts={shown(parts)}", need="at least one")
         spare = max(parts - max(size, 1), 0)
@@ -339,7 +336,7 @@ def flip(x: AnyArray, axis: Axes = None) -> Array:
     Variable(i64[3], constant)
     [3 2 1]
     """
-    return standard.flip(as_array(x), axis=None if axis is None else _places(axis))
+    return standard.flip(as_array(x), axis=None if axis is None else integers_of(axis))
 
 
 def fliplr(x: AnyArray) -> Array:
@@ -379,7 +376,7 @@ def roll(x: AnyArray, shift: Places, axis: Places | None = None) -> Array:
     Variable(i64[3], constant)
     [3 1 2]
     """
-    return standard.roll(as_array(x), _places(shift), axis=None if axis is None else _places(axis))
+    return standard.roll(as_array(x), integers_of(shift), axis=None if axis is None else integers_of(axis))
 
 
 def tile(x: AnyArray, repetitions: Places) -> Array:
@@ -389,8 +386,7 @@ def tile(x: AnyArray, repetitions: Places) -> Array:
     Variable(i64[4], constant)
     [1 2 1 2]
     """
-    times = _places(repetitions)
-    return standard.tile(as_array(x), times if isinstance(times, tuple) else (times,))
+    return standard.tile(as_array(x), integers_of(repetitions))
 
 
 def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Array:
@@ -401,7 +397,7 @@ def repeat(x: AnyArray, repeats: int | AnyArray, axis: int | None = None) -> Arr
     [1 1 2 2]
     """
     array = as_array(x)
-    if isinstance(repeats, int | np.integer):
+    if isinstance(repeats, INTEGERS):
         return array.repeat(int(repeats), axis)
     return standard.repeat(array, as_array(repeats), axis=axis)
 

@@ -7,17 +7,33 @@ x * 1e39            of f32: by infinity, as NumPy and torch have it
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import SupportsFloat, SupportsIndex, cast
 
 import ml_dtypes
+import numpy as np
 
 from nnc.core.values.dtype import DType
 from nnc.core.values.sizes import is_power_of_two, size_of
 
 Number = int | float
+# Python's integers and NumPy's: an axis, a size or a count is one of these wherever several may be given.
+INTEGERS = (int, np.integer)
 LEAST = -(1 << 63)  # the least i64
 # Floats of larger magnitude may stand for several integers.
 EXACT = 1 << 53
+
+
+def integers_of(values: int | Iterable[int]) -> tuple[int, ...]:
+    """One integer, or several, as a tuple: axes, sizes, counts.
+
+    >>> integers_of(2), integers_of([0, 1])
+    ((2,), (0, 1))
+    """
+    if not isinstance(values, INTEGERS):
+        return tuple(values)
+    # A size of a graph in the making keeps what it follows from.
+    return (int(values) if size_of(values) is None else values,)
 
 
 def exact(value: SupportsFloat | SupportsIndex) -> Number:

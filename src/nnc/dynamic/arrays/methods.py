@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from operator import index
 from typing import Self, overload
 
 import numpy as np
@@ -32,6 +33,7 @@ from nnc.ops.indexing.order import cumsum, sort
 from nnc.ops.movement.broadcast import broadcast_to, normalize_axes, reduce_sum, reshape, tiled
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import transpose
+from nnc.ops.number import INTEGERS, integers_of
 from nnc.ops.reduction import derived, reduction
 
 Axes = int | Iterable[int] | None
@@ -41,7 +43,7 @@ WIDE = {"bool": I64, "int": I64, "uint": U64}
 
 def _is_axis(axis: int | None, rank: int) -> bool:
     """Whether x has this axis, or none is named; numbers beyond are how often PyTorch repeats the last axis."""
-    return axis is None or not isinstance(axis, int | np.integer) or -rank <= axis < max(rank, 1) or axis < 0
+    return axis is None or not isinstance(axis, INTEGERS) or -rank <= axis < max(rank, 1) or axis < 0
 
 
 @explained_as("")
@@ -197,7 +199,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def reshape(self, *shape: int | Iterable[int]) -> Self:
         """The same elements under another shape, given as sizes or as one tuple; one size may be -1."""
-        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape
+        sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], INTEGERS) else shape
         return reshape(self, sizes)  # type: ignore[arg-type]  # integers: `reshape` says so of anything else
 
     @located
@@ -220,7 +222,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def transpose(self, *axes: int | Iterable[int]) -> Self:
         """The axes in this order, reversed when none is named; two of more than two are swapped."""
-        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], INTEGERS) else axes
         if not axes or given is None:
             return transpose(self)
         order = [self._axis("transpose", operand) for operand in given]  # type: ignore[arg-type]  # as in `reshape`
@@ -258,7 +260,7 @@ class ArrayMethods(LiftingOperand):
     @located
     def expand_dims(self, axis: int | Iterable[int]) -> Self:
         """New axes of size 1 at these places of the result."""
-        places = [axis] if isinstance(axis, int | np.integer) else list(axis)
+        places = integers_of(axis)
         rank = self.spec.rank + len(places)
         chosen = normalize_axes("expand_dims", places, rank)
         sizes = iter(self.shape)
@@ -274,8 +276,8 @@ class ArrayMethods(LiftingOperand):
             # Of NumPy's function that is a number for each element, of PyTorch's method one for each axis.
             need, fix = "an integer, or a tuple", "nnc.repeat(x, counts, axis), or x.repeat(tuple(sizes))"
             raise ArgumentError("repeat", got="repeats=an array", need=need, fix=fix)
-        sizes = tuple(repeats) if isinstance(repeats, tuple | list | dict) else (int(repeats),)
-        if more or isinstance(repeats, tuple | list | dict) or not _is_axis(axis, self.spec.rank):
+        sizes = tuple(repeats) if isinstance(repeats, tuple | list) else (index(repeats),)
+        if more or isinstance(repeats, tuple | list) or not _is_axis(axis, self.spec.rank):
             return tiled(self, (*sizes, *(() if axis is None else (axis,)), *more), "repeat")
         x, along = (reshape(self, (-1,)), 0) if axis is None else (self, self._axis("repeat", axis))
         size = x.shape[along]

@@ -35,13 +35,14 @@ from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.fill import scalar_like
 from nnc.ops.movement.movement import slice_axis
 from nnc.ops.normalization import softmaxes
+from nnc.ops.number import INTEGERS
 
 Sizes = int | Iterable[int]
 
 
 def _sizes(given: tuple[Sizes, ...]) -> tuple[int, ...]:
     """Sizes that are given one by one or as one tuple."""
-    if len(given) == 1 and not isinstance(given[0], int | np.integer):
+    if len(given) == 1 and not isinstance(given[0], INTEGERS):
         return tuple(given[0])
     return given  # type: ignore[return-value]  # integers: operators say so of anything else
 

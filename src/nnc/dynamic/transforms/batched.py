@@ -33,6 +33,7 @@ from nnc.errors import AttributeValueError, ShapeError, SymbolError, UsageError
 from nnc.ops.batching import BATCHED, BatchedCall
 from nnc.ops.movement.broadcast import broadcast_to, reshape
 from nnc.ops.movement.movement import transpose
+from nnc.ops.number import INTEGERS
 from nnc.ops.operand import Operand
 from nnc.ops.rules import infer
 
@@ -347,7 +348,7 @@ def _refuse(got: str, need: str) -> NoReturn:
 
 def _axes_of(axes: Tree, structure: Structure) -> Iterator[int | None]:
     """The axis of each leaf; an axis that stands for a container is that of all leaves in it."""
-    if axes is None or isinstance(axes, int | np.integer):
+    if axes is None or isinstance(axes, INTEGERS):
         yield from (None if axes is None else int(axes) for _ in structure.paths())
         return
     if structure.kind is None:

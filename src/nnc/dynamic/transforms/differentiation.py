@@ -38,6 +38,7 @@ from nnc.errors import ArgumentError, AttributeValueError, NotDifferentiableErro
 from nnc.ops.indexing.indexing import one_hot
 from nnc.ops.movement.copy import contiguous
 from nnc.ops.movement.movement import concatenate
+from nnc.ops.number import INTEGERS
 from nnc.symbolic.control import while_loop
 from nnc.symbolic.forward import jvp as symbolic_jvp
 from nnc.symbolic.gradient import backward
@@ -56,22 +57,20 @@ def value_and_grad(
     `value_and_grad(net, loss)` gives the value of `loss` and its gradient by the parameters of a layer or module, a
     dictionary by path; so does `value_and_grad(loss)` where the argument at `argnums` is a layer.
     """
-    if not isinstance(argnums, int | np.integer | Sequence):
+    if not isinstance(argnums, (*INTEGERS, Sequence)):
         return _by_parameters(function, argnums, has_aux)
 
     @wraps(function)
     def differentiated(*args: Tree, **kwargs: Tree) -> Tree:
-        if isinstance(argnums, int | np.integer) and argnums < len(args) and isinstance(args[argnums], HasParameters):
+        if isinstance(argnums, INTEGERS) and argnums < len(args) and isinstance(args[argnums], HasParameters):
             return _by_parameters(args[argnums], function, has_aux)(*args, **kwargs)
         world = world_of("grad", (args, kwargs))
         with world.entered():
-            leaves, structure, given = world.leaves(
-                args, (argnums,) if isinstance(argnums, int | np.integer) else argnums
-            )
+            leaves, structure, given = world.leaves(args, (argnums,) if isinstance(argnums, INTEGERS) else argnums)
             result = function(*given, **map_leaves(world.plain, kwargs))
             value, aux = result if has_aux else (result, None)
             gradients = structure.unflatten(world.backward([world.scalar(value)], leaves))
-            first = gradients[0] if isinstance(argnums, int | np.integer) else gradients
+            first = gradients[0] if isinstance(argnums, INTEGERS) else gradients
             value, aux, first = map_leaves(world.settled, (value, aux, first))
         return ((value, aux) if has_aux else value), first
 

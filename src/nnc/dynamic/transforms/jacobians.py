@@ -19,6 +19,7 @@ from nnc.dynamic.transforms.batched import vmap
 from nnc.dynamic.transforms.differentiation import argument_place, jvp
 from nnc.dynamic.transforms.pullback import vjp
 from nnc.dynamic.transforms.transformed import transformation
+from nnc.ops.number import INTEGERS
 
 Function = Callable[..., Any]
 
@@ -65,7 +66,7 @@ def _by_arguments(
 
             return derivatives(of_this, continuous(as_operand(args[place])))
 
-        return by(argnums) if isinstance(argnums, int | np.integer) else tuple(map(by, argnums))
+        return by(argnums) if isinstance(argnums, INTEGERS) else tuple(map(by, argnums))
 
     return differentiated
 

@@ -28,6 +28,7 @@ from nnc.dynamic.traced import SPREAD, active_trace, wrapped
 from nnc.dynamic.transforms.batched import VmapLevel, active_levels, operand_of
 from nnc.errors import AttributeValueError
 from nnc.ops.movement.transfer import to_device
+from nnc.ops.number import INTEGERS
 from nnc.ops.random import random
 
 # Counters of one seed.
@@ -55,7 +56,7 @@ def seed(value: int) -> None:
     Variable(bool[], constant)
     True
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 0 <= value < SEEDS:
+    if isinstance(value, bool) or not isinstance(value, INTEGERS) or not 0 <= value < SEEDS:
         raise AttributeValueError("seed", got=f"{value!r}", need="an integer 0 ≤ seed < 2^31")
     _COUNTER.numbers = count(value * RUN)
 

@@ -15,6 +15,7 @@ from nnc.dynamic.tree import flatten
 from nnc.errors import ArgumentError
 from nnc.keras.engine.feeding import is_numbers
 from nnc.keras.engine.keras_tensor import KerasTensor
+from nnc.ops.number import INTEGERS
 
 
 def inputs_of(subject: str, values: tuple[Any, ...], arrays_alone: bool) -> tuple[Any, ...]:
@@ -48,7 +49,7 @@ def _is_input(leaf: Any) -> bool:
 def check_shapes(given: Any, known: bool) -> None:
     """ArgumentError for what is no shape of an input, nor several; unless it is to be `known` it may be None."""
     sizes, _ = flatten(given)
-    odd = [size for size in sizes if size is not None and not isinstance(size, int | np.integer)]
+    odd = [size for size in sizes if size is not None and not isinstance(size, INTEGERS)]
     if odd or not isinstance(given, tuple | list | Mapping | None) or (known and given is None):
         got = shown(odd[0] if odd else given)
         raise ArgumentError("build", got=got, need="the shape of an input, or several", origin=caller_origin())

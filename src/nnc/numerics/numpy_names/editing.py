@@ -12,7 +12,7 @@ from nnc import ops
 from nnc.core.values.dtype import AnyDType, dtype_of
 from nnc.errors import ArgumentError, ShapeError
 from nnc.numerics.comparison import iscomplexobj
-from nnc.numerics.conversion import AnyArray, Array, as_array
+from nnc.numerics.conversion import AnyArray, Array, as_array, place_of
 from nnc.numerics.creation import arange, indices, zeros
 from nnc.numerics.cumulative import cumsum, diff
 from nnc.numerics.elementwise import imag, isnan, remainder
@@ -20,6 +20,7 @@ from nnc.numerics.numpy_names.hosted import hosted
 from nnc.numerics.order import take, take_along_axis, where
 from nnc.numerics.reductions import argmax, argmin
 from nnc.numerics.shapes import broadcast_arrays, concatenate, moveaxis, ravel, stack
+from nnc.ops.number import INTEGERS, integers_of
 
 __all__ = [
     "apply_along_axis", "apply_over_axes", "block", "choose", "copyto", "delete", "fill_diagonal", "fromfunction",
@@ -29,12 +30,6 @@ __all__ = [
 
 Function = Callable[..., Any]
 _INSERTED, _DELETED = hosted(np.insert), hosted(np.delete)
-
-
-def _axis(subject: str, axis: int, x: Array) -> int:
-    if not isinstance(axis, int | np.integer) or not -x.ndim <= axis < x.ndim:
-        raise ArgumentError(subject, got=f"axis={axis}", need=f"an axis of {x.spec}")
-    return axis % x.ndim
 
 
 def insert(arr: AnyArray, obj: Any, values: AnyArray, axis: int | None = None) -> Array:  # noqa: ANN401  # places
@@ -47,7 +42,7 @@ def insert(arr: AnyArray, obj: Any, values: AnyArray, axis: int | None = None) -
     if axis is None:
         x, axis = ravel(x), 0
     places = _places(obj)
-    axis = _axis("insert", axis, x)
+    axis = place_of("insert", axis, x.ndim)
     count = x.shape[axis]
     new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape) if new.ndim < x.ndim else new
     if np.ndim(places) == 0 and not isinstance(places, slice):
@@ -70,13 +65,13 @@ def delete(arr: AnyArray, obj: Any, axis: int | None = None) -> Array:  # noqa: 
     x = as_array(arr)
     if axis is None:
         x, axis = ravel(x), 0
-    axis = _axis("delete", axis, x)
+    axis = place_of("delete", axis, x.ndim)
     return take(x, _DELETED(np.arange(x.shape[axis]), _places(obj)), axis)
 
 
 def _places(value: Any) -> Any:  # noqa: ANN401  # integers, a slice or a mask
     """Places as NumPy takes them, which must be known."""
-    if isinstance(value, slice | int):
+    if isinstance(value, (slice, *INTEGERS)):
         return value
     places = hosted(np.asarray)(value)
     if not isinstance(places, Array):
@@ -91,7 +86,7 @@ def resize(a: AnyArray, new_shape: int | Sequence[int]) -> Array:
     [[1, 2], [3, 1]]
     """
     flat = ravel(as_array(a))
-    shape: tuple[Any, ...] = (new_shape,) if isinstance(new_shape, int | np.integer) else tuple(new_shape)
+    shape: tuple[Any, ...] = integers_of(new_shape)
     if not flat.size and math.prod(shape):
         raise ShapeError("resize", got=str(flat.spec), need="elements to repeat")
     return take(flat, np.arange(math.prod(shape)) % max(flat.size, 1), 0).reshape(shape)
@@ -187,7 +182,7 @@ def apply_over_axes(func: Function, a: AnyArray, axes: int | Sequence[int]) -> A
     [[6.0]]
     """
     x = as_array(a)
-    for axis in (axes,) if isinstance(axes, int | np.integer) else axes:
+    for axis in integers_of(axes):
         y = as_array(func(x, axis))
         x = y if y.ndim == x.ndim else y.expand_dims(axis)
     return x

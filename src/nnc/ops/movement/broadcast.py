@@ -22,6 +22,7 @@ from nnc.graph import Op
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.examples import MATRIX, ROW, Example
 from nnc.ops.movement.copy import contiguous
+from nnc.ops.number import integers_of
 from nnc.ops.operand import Operand, T, apply, apply_command
 from nnc.ops.permutation import Permutation, Permuted, fits, permuted_axes
 from nnc.ops.precision import FOLLOW
@@ -59,9 +60,7 @@ def reduced_shape(shape: Shape, attrs: ReduceAttrs) -> Shape:
 
 def normalize_axes(subject: str, axes: int | Iterable[int] | None, rank: int) -> tuple[int, ...]:
     """Ascending non-negative axes; None means all. AttributeValueError when out of range or repeated."""
-    if isinstance(axes, int | np.integer):
-        axes = (int(axes),)
-    chosen = tuple(range(rank)) if axes is None else tuple([index(axis) for axis in axes])
+    chosen = tuple(range(rank)) if axes is None else tuple([index(axis) for axis in integers_of(axes)])
     wrapped = tuple(sorted(axis + rank if axis < 0 else axis for axis in chosen))
     if any(not 0 <= axis < rank for axis in wrapped) or len(set(wrapped)) != len(wrapped):
         raise AttributeValueError(subject, got=f"axes {list(chosen)}", need=f"distinct axes of {rank} dimensions")
