@@ -34,7 +34,7 @@ from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 
 # At most this many bytes pass through the caches between two runs.
 MOST_PASSING = 32 * 1024 * 1024
-# A claim that takes so many times as long as the fastest in its first run is not run again.
+# A claim that takes this many times as long as the fastest in its first run is not run again.
 HOPELESS = 8.0
 # The preferred claim stays unless another takes less than this part of its time: clocks are not as exact.
 MARGIN = 0.98

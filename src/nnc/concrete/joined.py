@@ -28,7 +28,7 @@ from nnc.core.values.tensor import Tensor
 
 # Programs kept for the tensors that still places were; beyond it the least recently used is dropped.
 KEPT_LOOPS = 64
-# Iterations in one go take about as long as this, and at most so many times those of the go before.
+# Iterations that run in one call take about this long, and are at most this many times those of the call before.
 SECONDS, GROWTH = 0.005, 4
 # Iterations whose memory is looked at before the first run, unless they repeat earlier.
 CHECKED_ITERATIONS = 1024

@@ -39,7 +39,7 @@ from nnc.dynamic.record import (
     root_of,
 )  # fmt: skip
 from nnc.dynamic.recording_graph import APART, UNRECORDED, RecordingGraph
-from nnc.dynamic.refusals import check_command, check_variables, foreign_operand, recorded_beside
+from nnc.dynamic.refusals import captured_operand, check_command, check_variables, foreign_operand
 from nnc.dynamic.replay import Replay
 from nnc.dynamic.tensor_hooks import accumulate, gradients_through, hooked_places, hooks_of, retain
 from nnc.dynamic.traced import active_trace
@@ -79,7 +79,7 @@ class DynamicGraph(RecordingGraph):
             outputs = ready.run(self._pool, tensors)
         if oldest is None or self._number in UNRECORDED.get():
             if oldest is not None and self._number in APART.get():
-                raise recorded_beside(command)
+                raise captured_operand(command)
             if len(outputs) == 1:
                 return (Variable(self, outputs[0], None),)
             return tuple([Variable(self, tensor, None) for tensor in outputs])

@@ -25,7 +25,7 @@ def foreign_operand(command: AnyCommand, operand: object) -> SymbolError:
     return SymbolError(command.op.name, got=got, need=need, fix="detach() it", origin=caller_origin())
 
 
-def recorded_beside(command: AnyCommand) -> SymbolError:
+def captured_operand(command: AnyCommand) -> SymbolError:
     """What is wrong with a recorded variable that is no argument of a function whose gradient goes by arguments."""
     return SymbolError(
         command.op.name,

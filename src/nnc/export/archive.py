@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 MAGIC = b"!<arch>\n"
 HEADER_BYTES = 60
-# A name of at most so many characters stands in the header itself.
+# A name of at most this many characters stands in the header itself.
 SHORT_NAME = 15
 
 

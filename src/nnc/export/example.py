@@ -16,7 +16,7 @@ from nnc.export.description import ALIGNMENT, Port
 from nnc.export.interface import Interface, c_type
 
 Array = NDArray[np.generic]
-# So many elements of the smallest outputs are printed, and recorded: spread over all of them.
+# At most this many elements of an output are printed and recorded, spread over all of it.
 SHOWN, RECORDED = 8, 256
 
 

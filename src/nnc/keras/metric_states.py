@@ -78,11 +78,11 @@ class MetricState(NDArrayOperatorsMixin):
 
 def _unwarned(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def door(*args: Any, **options: Any) -> Any:
+    def wrapper(*args: Any, **options: Any) -> Any:
         with np.errstate(all="ignore"):
             return method(*args, **options)
 
-    return door
+    return wrapper
 
 
 class Metric(Remembered):

@@ -11,7 +11,7 @@ import numpy as np
 
 from nnc.language.kept_tokens import KeptTokens
 
-# Of the text before, so many last tokens are looked up, the longest first.
+# At most this many last tokens of the text are looked up in what stands before, the longest run first.
 LONGEST_RUN, SHORTEST_RUN = 4, 2
 
 

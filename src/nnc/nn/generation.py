@@ -28,7 +28,7 @@ from nnc.nn.steps.padding import MOST_STEPS
 from nnc.ops.number import INTEGERS
 from nnc.ops.sequence.cached_attention import PAGE
 
-# Of a prompt at least so many are read at once: with few or many others a token has the same bits.
+# A prompt is read at least this many tokens at once: with few or many others a token has the same bits.
 TOGETHER = 2
 
 Tokens: TypeAlias = Sequence[int] | NDArray[np.integer]

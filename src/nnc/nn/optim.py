@@ -33,14 +33,14 @@ def by_rate(function: Made) -> Made:
     """The optimizer, also with the rate in front where no parameters are given, as in MLX: `optim.SGD(0.1)`."""
 
     @wraps(function)
-    def door(*args: Any, **kwargs: Any) -> StepOptimizer:  # noqa: ANN401  # what the function takes
+    def wrapper(*args: Any, **kwargs: Any) -> StepOptimizer:  # noqa: ANN401  # what the function takes
         if args and (callable(args[0]) or isinstance(args[0], int | float | RateSchedule)):
             args = (None, *args)
         if isinstance(kwargs.get("betas"), list):
             kwargs["betas"] = tuple(kwargs["betas"])
         return function(*args, **kwargs)
 
-    return door  # type: ignore[return-value]  # of the same arguments
+    return wrapper  # type: ignore[return-value]  # of the same arguments
 
 
 __all__ = [

@@ -123,7 +123,7 @@ def key_first(draw: Callable[P, Array]) -> Callable[P, Array]:
         first: object = args[0] if args else None
         if isinstance(first, Array) and first.dtype is I64 and not first.ndim:
             named["key"] = first
-            return draw(*args[1:], **named)  # type: ignore[arg-type]  # a door by position beside the types
+            return draw(*args[1:], **named)  # type: ignore[arg-type]  # by position, which the types do not say
         return draw(*args, **named)
 
     return drawn

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nnc.onnx.node_values import OnnxValue
     from nnc.symbolic import Compiled, Symbol, TensorKey
 
-# Of weights that follow from others, those of at most so many bytes are one entry.
+# Weights that follow from others lie in one entry of the disk where they have at most this many bytes.
 MOST_PACKED = 1 << 16
 # What an entry says of a file whose operators are all served, and the bytes of all such entries.
 SUPPORTED, MOST_SUPPORT = b"served", 1 << 20

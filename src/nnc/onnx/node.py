@@ -213,7 +213,7 @@ class NodeCall:
 
 Build: TypeAlias = Callable[[NodeCall], Results]
 Host: TypeAlias = Callable[..., object]
-# Results of nodes whose operands are all known are computed at once up to so many elements; the run makes larger ones.
+# Results of nodes whose operands are all known are computed at import up to this many elements, larger ones by a run.
 FOLDED_RESULT = 1 << 20
 
 

@@ -28,11 +28,11 @@ from nnc.planning.solvers.whole_slots import slots
 
 PORTFOLIO_NAME = "portfolio"
 LARGEST_WITH_ARRAYS = 100_000 if arrays.AVAILABLE else 6_000
-# From so many blocks on the last resort comes first: its pass takes seconds, which are not left when all others failed.
+# From this many blocks on the last resort comes first: its pass takes seconds, which are gone when all others failed.
 MOST_TO_WAIT = 20_000
 
-# From so many blocks on two orders that another betters in all networks come behind the search: of Inception-v2's step
-# of 1,256 they took 1.05 of 2.3 s in front of it.
+# From this many blocks on, two orders that another one betters in all networks come behind the search: in front of it
+# they took 1.05 of 2.3 s for Inception-v2's step of 1,256 blocks.
 SECONDS_FROM = 1_000
 
 

@@ -68,7 +68,7 @@ Target = Annotated[
         "--output", metavar="FILE", help="Default: MODEL-finetuned.onnx; language models: the folder MODEL-adapter."
     ),
 ]
-# Every so many examples one is kept for the test.
+# One of this many examples is kept for the test.
 TEST_EVERY = 5
 
 

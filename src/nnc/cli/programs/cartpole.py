@@ -36,7 +36,7 @@ from nnc.ops import (
 # The system: force, gravity, masses of cart and pole, half the pole's length, seconds of a step.
 FORCE, GRAVITY, CART, POLE, HALF, SECONDS = 10.0, 9.8, 1.0, 0.1, 0.5, 0.02
 FARTHEST, STEEPEST, LONGEST = 2.4, np.deg2rad(12), 500
-# An epoch: so many carts at once, so many steps of each, learned from so many times.
+# An epoch: this many carts at once, this many steps of each, learned from this many times.
 CARTS, STEPS, PASSES = 8, 256, 4
 DISCOUNT, DECAY, CLIP, ENTROPY = 0.99, 0.95, 0.2, 0.01
 # What the network gives for a state is worth so many steps: near 1, as its weights are when it begins.

@@ -15,7 +15,7 @@ from nnc.core.values.derived import known
 MOST_ROWS = 8  # of a register tile
 # Steps of a sum in a round of its loop: 0.9 of the time where another process has half of the core.
 UNROLL = 4
-# From so many vectors of columns on all have one tile, that of so many columns.
+# From this many vectors of columns on, all have one tile, that of this many columns.
 FEW_VECTORS, MANY_COLUMNS = 4, 256
 
 

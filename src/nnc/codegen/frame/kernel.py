@@ -27,7 +27,7 @@ from nnc.core.values.derived import Read
 from nnc.core.values.sizes import decided
 
 ALIGNMENT = 64
-# Items beyond so many are shared out evenly enough; fewer are, when nobody among so many workers has this much more.
+# This many items are shared out evenly enough; fewer are where, among 2 and 4 workers, nobody has over 1.06 of a share.
 MANY_ITEMS, CREWS, EVEN = 64, (2, 4), 1.06
 
 

@@ -25,8 +25,9 @@ LOADING_CYCLES = 0.05
 CROWDED_CYCLES, CROWDED_VECTORS = 0.2, 3
 # Another number of rows finds its code made where it has the same tile. Rows that most numbers of rows divide.
 NEARLY, MANY_ROWS = 1.02, 5040
-# So many rows take the tile of many: 0.97 to 1.03 of the time of the tile that is cheapest for them, where fewer took
-# up to 1.10 (24 to 400 rows, 16 and 19, six products with weights in blocks; at x86-64-v3 0.92 to 1.03, and 1.11).
+# From this many rows on, a product takes the tile of many: 0.97 to 1.03 of the time of the tile that is cheapest for
+# them, where fewer rows took up to 1.10 (24 to 400 rows against 16 and 19, six products with weights in blocks; at
+# x86-64-v3 0.92 to 1.03, and 1.11).
 MANY = 24
 # Alternatives to a tile: how many there are at most, and how much more they may cost.
 MOST_ALTERNATIVES, DEAREST = 3, 1.5

@@ -10,9 +10,9 @@ from enum import Enum
 
 from nnc.classes import dataclass
 
-# Sums are cut into parts as for a second-level cache of so many bytes, whatever it has: all machines have their bits.
+# Sums are cut into parts as for a second-level cache of this size on every machine: all compute the same bits.
 SUM_BYTES = 512 * 1024
-# Costs of phases are nanoseconds of a processor with so many cycles in one, whose workers meet in so many.
+# Costs of phases are nanoseconds of a processor with this many cycles in one, whose workers meet in this many.
 USUAL_CLOCK, USUAL_MEETING = 3.0, 1000.0
 
 
@@ -62,7 +62,7 @@ class ByteDots(Enum):
 NARROW_TRIPLES = ("armv", "thumb", "riscv32", "wasm32", "i386", "i686")
 # Registers of elements that a group of threads works on as one item: some loads at once, and not too few items.
 VECTORS_OF_AN_ITEM = 8
-# With so many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
+# With this many registers a row of a tile is one cache line: read in place, each step of a sum opens another page.
 FEW_REGISTERS = 16
 # Elements that lie apart have instructions from 32 bits on; smaller ones are moved each by itself, so that many at once
 # are more code and no faster: 64 x 1,000 bytes with a step of 2 are added in 82 us, and compiled in 100 ms, in vectors

@@ -12,7 +12,7 @@ from nnc.errors import MemoryLimitError
 SYSTEM = Path("/")
 # Where the first version says that there is no limit: the largest number of whole pages.
 UNLIMITED = 1 << 60
-# So many entries of a list fit in any memory.
+# This many entries of a list fit in any memory.
 FEW_ENTRIES = 1 << 20
 
 

@@ -18,7 +18,7 @@ from nnc.core.values.device import Device
 from nnc.core.values.storage import ALIGNMENT, Bytes, Storage, allocate_on, check_label
 
 KEPT = 1 << 26
-# Pieces up to so many bytes wait in lists of their size, and so many of a size before somebody looks at them.
+# Pieces up to this many bytes wait in lists by size; once this many of a size wait, the pool gives some back.
 SMALL, MANY = 1 << 16, 256
 
 

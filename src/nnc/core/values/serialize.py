@@ -27,7 +27,7 @@ from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Array, Tensor
 from nnc.errors import FormatError, UsageError
 
-# A header of so many tensors is read in 4 s, and there are models of 60,000 tensors in one file.
+# A header of this many tensors is read in 4 s, and there are models of 60,000 tensors in one file.
 MAX_TENSORS = 100_000
 MAX_HEADER_BYTES = 1 << 25
 ALIGNMENT = 8

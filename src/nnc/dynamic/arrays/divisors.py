@@ -16,10 +16,10 @@ R = TypeVar("R")
 
 
 def by_words(function: Callable[P, R]) -> Callable[P, R]:
-    """The door of f(x, axis, *, correction, keepdims), whose words decide the divisor."""
+    """The function in front of f(x, axis, *, correction, keepdims), whose words decide the divisor."""
 
     @wraps(function)
-    def door(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if not kwargs or ("unbiased" not in kwargs and "dim" not in kwargs and "keepdim" not in kwargs):
             return function(*args, **kwargs)
         options: dict[str, Any] = dict(kwargs)
@@ -28,4 +28,4 @@ def by_words(function: Callable[P, R]) -> Callable[P, R]:
             options["correction"] = float(bool(unbiased))
         return function(*args, **options)
 
-    return door
+    return wrapper

@@ -35,13 +35,13 @@ def _documented() -> None:
 _EMPTY = {_bare.__code__.co_code, _documented.__code__.co_code}
 
 
-def _declared(kind: C, body: Body, document: Callable[[str, list[str]], str], door: Callable[..., Any]) -> C:
+def _declared(kind: C, body: Body, document: Callable[[str, list[str]], str], decorate: Callable[..., Any]) -> C:
     """The class, whose methods without a body compute `body`; `document` says it of their names and arguments."""
     for name, row in list(vars(kind).items()):
         if isinstance(row, FunctionType) and row.__code__.co_code in _EMPTY:
             words = list(signature(row).parameters)[1:]
             row.__doc__ = row.__doc__ or document(name, words)
-            setattr(kind, name, door(_method(name, row, body)))
+            setattr(kind, name, decorate(_method(name, row, body)))
     return kind
 
 

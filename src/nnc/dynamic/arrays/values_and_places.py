@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 # PyTorch's words for the axis and for keeping it.
 DIM, KEEPDIM = "dim", "keepdim"
-# Files whose frames stand between a door and who calls it.
-_DOORS = (sys.modules["nnc.arguments.checking"].__file__, located.__file__, __file__)
+# Files whose frames stand between a wrapper and who calls it.
+_WRAPPERS = (sys.modules["nnc.arguments.checking"].__file__, located.__file__, __file__)
 
 
 class ValuesAndPlaces(NamedTuple, Generic[T]):
@@ -40,14 +40,14 @@ class ValuesAndPlaces(NamedTuple, Generic[T]):
 def paired(
     of_pair: Callable[..., tuple[Any, Any]], otherwise: int | None = None
 ) -> Callable[[Callable[P, R]], Callable[..., Any]]:
-    """The door of f(x, axis, …), which gives `of_pair(x, axis, keepdims)` to who asks in PyTorch's words.
+    """The function in front of f(x, axis, …), which gives `of_pair(x, axis, keepdims)` to who asks in PyTorch's words.
 
     `otherwise` is the axis that PyTorch takes without one.
     """
 
     def decorated(function: Callable[P, R]) -> Callable[..., Any]:
         @wraps(function)
-        def door(*args: Any, **kwargs: Any) -> R | ValuesAndPlaces[Any]:  # noqa: ANN401  # what the function takes
+        def wrapper(*args: Any, **kwargs: Any) -> R | ValuesAndPlaces[Any]:  # noqa: ANN401  # what the function takes
             if DIM not in kwargs and KEEPDIM not in kwargs:
                 free = isinstance(args[1], int) if len(args) > 1 else otherwise is not None and "axis" not in kwargs
                 if not free or not _is_read_as_pair(function.__name__, args[0]):
@@ -59,7 +59,7 @@ def paired(
                 return function(*args, **kwargs)
             return ValuesAndPlaces(*of_pair(args[0], axis, keepdims, **options))
 
-        return door
+        return wrapper
 
     return decorated
 
@@ -67,7 +67,7 @@ def paired(
 def _is_read_as_pair(name: str, x: object) -> bool:
     """Whether the user's line takes two of the result apart; UsageError for `x.max(1)[0]`."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename in _DOORS:
+    while frame is not None and frame.f_code.co_filename in _WRAPPERS:
         frame = frame.f_back
     if frame is None or is_of_package(frame.f_code.co_filename):
         return False

@@ -61,10 +61,10 @@ def transformation(transform: T) -> T:
     made = checked(transform)
 
     @wraps(transform)
-    def door(*args: Tree, **options: Tree) -> Transformed:
-        return Transformed(door, args, options, made(*args, **options))
+    def wrapper(*args: Tree, **options: Tree) -> Transformed:
+        return Transformed(wrapper, args, options, made(*args, **options))
 
-    return cast(T, door)
+    return cast(T, wrapper)
 
 
 def _transformed_again(transform: Function, args: tuple[Any, ...], options: dict[str, Any]) -> Function:

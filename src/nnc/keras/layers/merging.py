@@ -150,10 +150,10 @@ def _as_function(layer: type[Any]) -> Callable[..., Any]:
 
     merge.__name__ = merge.__qualname__ = layer.__name__.lower()
     merge.__doc__ = f"`{layer.__name__}(…)(inputs)`"
-    door: Any = checked(merge)
+    wrapper: Any = checked(merge)
     own, made = signature(merge), signature(layer)
-    door.__signature__ = own.replace(parameters=[own.parameters["inputs"], *made.parameters.values()])
-    return door  # type: ignore[no-any-return]  # a function
+    wrapper.__signature__ = own.replace(parameters=[own.parameters["inputs"], *made.parameters.values()])
+    return wrapper  # type: ignore[no-any-return]  # a function
 
 
 add, subtract, multiply, average = map(_as_function, (Add, Subtract, Multiply, Average))

@@ -28,7 +28,7 @@ def stacked(name: str, values: Values) -> NDArray[Any]:
     return np.stack(arrays)
 
 
-def joined(name: str, batches: Values) -> NDArray[Any]:
+def concatenated(name: str, batches: Values) -> NDArray[Any]:
     """The rows of all batches; DataError where their shapes differ."""
     shapes = sorted({np.shape(batch)[1:] for batch in batches})
     if len(shapes) > 1:

@@ -28,7 +28,7 @@ from nnc.errors import ArgumentError, DataError, UsageError
 from nnc.nn.data.ahead import EpochStream, Prefetch, Row, Workers
 from nnc.nn.data.arrow import csv_columns
 from nnc.nn.data.batches import Batch, BatchState
-from nnc.nn.data.collate import joined, stacked
+from nnc.nn.data.collate import concatenated, stacked
 from nnc.nn.data.data_set import Examples
 from nnc.nn.data.parquet import parquet_columns
 from nnc.nn.data.row_stages import (
@@ -260,7 +260,7 @@ class DataFrame:
         if not chunk.tickets:
             raise DataError("data frame", got="no rows", need="at least one row in an epoch")
         columns = {name: chunk.column(name) for name in self.columns}
-        join = joined if self._rows.batched else stacked
+        join = concatenated if self._rows.batched else stacked
         return {name: join(name, values) for name, values in columns.items()}
 
     def in_memory(self) -> Examples:

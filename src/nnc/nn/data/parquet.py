@@ -14,7 +14,7 @@ from nnc.nn.data.arrow import ArrowValue, Column, extra_module, table_columns
 MOST_CELLS, CELLS_A_BYTE = 24_000_000, 32
 # What columns take when decoded: honest files are seldom packed by more than 100.
 MOST_BYTES, BYTES_A_BYTE = 1 << 29, 128
-# Texts that begin as the one before take few bytes each, however long: they are counted so many rows at a time.
+# Texts that begin as the one before take few bytes each, however long: they are counted this many rows at a time.
 SHARED_BEGINNINGS, COUNTED_ROWS = "DELTA_BYTE_ARRAY", 256
 BYTES, BYTES_KINDS = "BYTE_ARRAY", frozenset({"string", "large_string", "binary", "large_binary"})
 

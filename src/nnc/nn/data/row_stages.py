@@ -12,7 +12,7 @@ from nnc.errors import DataError, UsageError
 from nnc.nn.data.collate import lengths_of, padded, stacked
 from nnc.nn.data.rows import Chunk, Column, FrameEpoch, Rows, Ticket, Value
 
-# Batches by length sort so many batches' worth of rows at a time: long enough to pad little, short enough to shuffle.
+# Batches by length sort this many batches' worth of rows at a time: long enough to pad little, short enough to shuffle.
 BUCKET_WINDOW = 32
 
 

@@ -31,7 +31,7 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import FormatError
 from nnc.nn.model.load_report import LoadReport
 from nnc.nn.model.model import Model
-from nnc.nn.state.layer_state import LayerState, joined
+from nnc.nn.state.layer_state import LayerState, dotted
 from nnc.nn.state.loading import EXACT, UnfitKeys
 
 Array = NDArray[np.generic]
@@ -146,7 +146,7 @@ def _owners(model: Model | LayerState) -> dict[str, str]:
     if isinstance(model, Model):
         return {path: spec.owner for path, spec in model.specs.items()}
     return {
-        joined(place, name): type(layer).__name__
+        dotted(place, name): type(layer).__name__
         for place, layer in model.named_modules()
         for name in (*layer.sized_tensors(), *layer.own.variables, *layer.own.statistics)
     }

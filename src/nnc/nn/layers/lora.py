@@ -64,7 +64,7 @@ class LoRA(MultiLayer):
             dense.append(path)
             if fits and y is not before:
                 raise UsageError("LoRA", got=f"an adapter within an adapter of {path}", need="one for each dense layer")
-            return self._beside(replace(place, resolve=scope.resolve), x, y) if fits else y
+            return self._adapted(replace(place, resolve=scope.resolve), x, y) if fits else y
 
         outputs = self.layer.build_many(replace(scope, resolve=frozen, adapt=adapted), inputs)
         left = [pattern for pattern in self.patterns if pattern not in fitting]
@@ -101,7 +101,7 @@ class LoRA(MultiLayer):
                 )
         return merged
 
-    def _beside(self, place: Scope[T], x: T, y: T) -> T:
+    def _adapted(self, place: Scope[T], x: T, y: T) -> T:
         if place.owner == "Linear":
             a = place.parameter("lora_A", (self.rank, x.shape[-1]), x, _turned_uniform)
             b = place.parameter("lora_B", (y.shape[-1], self.rank), x, zeros)

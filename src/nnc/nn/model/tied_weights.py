@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from nnc.classes import dataclass
 from nnc.nn.layers.layer import Layer, MultiLayer, ParameterSpec, Scope, T
-from nnc.nn.state.layer_state import joined
+from nnc.nn.state.layer_state import dotted
 
 V = TypeVar("V")
 
@@ -23,7 +23,7 @@ class TiedWeights(MultiLayer):
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply the layer."""
-        first = {joined(scope.path, path): joined(scope.path, other) for path, other in self.paths}
+        first = {dotted(scope.path, path): dotted(scope.path, other) for path, other in self.paths}
 
         def resolve(parameter: ParameterSpec) -> T:
             path = first.get(parameter.path)

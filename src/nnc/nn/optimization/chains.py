@@ -20,7 +20,7 @@ from nnc.dynamic.state import constant_of
 from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.optimizer_base import ByPath, Optimizer, State
 from nnc.nn.optimization.optimizers import SGD
-from nnc.nn.optimization.parameter_update import number_beside
+from nnc.nn.optimization.parameter_update import steering_scalar
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.ops.elementwise.pointwise import (
     add,
@@ -81,7 +81,7 @@ class ClipNorm(ChainedChange):
             alone = ClipNorm(self.limit)
             return {path: alone.changed({path: slope}, {}, step)[path] for path, slope in slopes.items()}
         norm = global_norm(slopes)
-        scale = minimum(divide(number_beside(norm, self.limit), norm), number_beside(norm, 1.0))
+        scale = minimum(divide(steering_scalar(norm, self.limit), norm), steering_scalar(norm, 1.0))
         return {path: multiply(slope, cast(scale, slope.dtype)) for path, slope in slopes.items()}
 
 
@@ -119,7 +119,7 @@ class ScaleBySchedule(ChainedChange):
     def changed(self, slopes: ByPath, parameters: ByPath, step: ArrayOperand) -> dict[str, ArrayOperand]:
         """Each of them scaled by the rate of this step."""
         rate = self.schedule.rate_at(step)
-        return {path: multiply(slope, number_beside(slope, rate)) for path, slope in slopes.items()}
+        return {path: multiply(slope, steering_scalar(slope, rate)) for path, slope in slopes.items()}
 
 
 @checked
@@ -151,7 +151,7 @@ class DecoupledDecay(ChainedChange):
 
     def moved(self, parameters: ByPath, rate: float | ArrayOperand) -> ByPath:
         """All of them a little smaller."""
-        kept = {path: affine(number_beside(old, rate), -self.decay, 1.0) for path, old in parameters.items()}
+        kept = {path: affine(steering_scalar(old, rate), -self.decay, 1.0) for path, old in parameters.items()}
         return {path: multiply(old, cast(kept[path], old.dtype)) for path, old in parameters.items()}
 
 

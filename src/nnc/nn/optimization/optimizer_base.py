@@ -23,7 +23,7 @@ from nnc.dynamic.tree import Tree, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ArityError
 from nnc.nn.optimization.in_place import update_in_place
-from nnc.nn.optimization.parameter_update import number_beside, state_name, update_of
+from nnc.nn.optimization.parameter_update import state_name, steering_scalar, update_of
 from nnc.nn.optimization.schedules import Constant, RateSchedule
 from nnc.nn.state.layer_state import LayerState
 from nnc.ops.movement.fill import FILL, FillAttrs
@@ -111,7 +111,7 @@ class Optimizer(Answering, ABC):
         """The state before the first update of these parameters: how many updates there were, and zeros for each."""
         state: State = {}
         for path, parameter in by_path(parameters).items():
-            state.setdefault("step", number_beside(parameter, 0.0))
+            state.setdefault("step", steering_scalar(parameter, 0.0))
             optimizer = self.at(path)
             specs = {} if optimizer is None else optimizer.state_specs(parameter.spec)
             state.update((state_name(path, name), _zeros(parameter, spec)) for name, spec in specs.items())

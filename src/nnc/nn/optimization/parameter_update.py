@@ -47,7 +47,7 @@ class ParameterUpdate:
         """The scalar inputs of the command."""
         chosen = self.optimizer.rate_at(step) if rate is None else rate
         values = {"rate": chosen, "step": step}
-        return [number_beside(parameter, values[name]) for name in self.row.scalars]
+        return [steering_scalar(parameter, values[name]) for name in self.row.scalars]
 
 
 KEPT_UPDATES = 256
@@ -68,7 +68,7 @@ def state_name(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def number_beside(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
+def steering_scalar(parameter: ArrayOperand, value: float | ArrayOperand) -> ArrayOperand:
     """A scalar input of an optimizer's command beside this parameter, on its device."""
     spec = TensorSpec((), steering_dtype(parameter.dtype), device=parameter.device)
     if isinstance(value, ArrayOperand):

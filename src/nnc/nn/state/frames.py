@@ -20,7 +20,7 @@ from nnc.dynamic.state import current
 from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
-from nnc.nn.state.layer_state import LayerState, joined
+from nnc.nn.state.layer_state import LayerState, dotted
 from nnc.nn.state.nested_outputs import hung_together
 from nnc.nn.state.own_scope import Content, CopyOf, operand_of
 from nnc.nn.state.scope import Scope
@@ -167,4 +167,4 @@ def in_training(module: LayerState) -> bool | None:
 
 def path_below(path: str, name: object) -> str:
     """The path of what stands under a key or position."""
-    return joined(path, str(name))
+    return dotted(path, str(name))

@@ -155,7 +155,7 @@ class LayerState(HookedLayer, HoldsFunctions):
                 reached.append((path, layer))
                 below = layer.named_children()
                 if below:
-                    waiting += [(joined(path, name), child) for name, child in reversed(below)]
+                    waiting += [(dotted(path, name), child) for name, child in reversed(below)]
         return reached
 
     def modules(self) -> list[LayerState]:
@@ -179,7 +179,7 @@ class LayerState(HookedLayer, HoldsFunctions):
     def named_variables(self) -> list[tuple[str, Variable]]:
         """Those of each layer, one that several share by each of its names."""
         return [
-            (joined(path, name), variable)
+            (dotted(path, name), variable)
             for path, layer in self.named_modules()
             for name, variable in layer.own.variables.items()
         ]
@@ -198,13 +198,13 @@ class LayerState(HookedLayer, HoldsFunctions):
                 for name, variable in own.variables.items():
                     if variable.place is not None and id(variable) not in seen:
                         seen.add(id(variable))
-                        trained[joined(path, name)] = variable
+                        trained[dotted(path, name)] = variable
         return trained
 
     def named_buffers(self) -> list[tuple[str, Variable]]:
         """The running statistics with their paths."""
         return [
-            (joined(path, name), variable)
+            (dotted(path, name), variable)
             for path, layer in self.named_modules()
             for name, variable in layer.own.statistics.items()
         ]
@@ -244,7 +244,7 @@ class LayerState(HookedLayer, HoldsFunctions):
     def _tensors(self) -> dict[str, Variable]:
         """What files hold: all but buffers that are not to be kept."""
         transient = {
-            joined(path, name)
+            dotted(path, name)
             for path, layer in self.named_modules()
             if layer.own.transient
             for name in layer.own.transient
@@ -264,7 +264,7 @@ class LayerState(HookedLayer, HoldsFunctions):
             raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
         arrays = {path: as_array(value) for path, value in values.items()}
         layouts = {
-            joined(path, name): axes for path, layer in self.named_modules() for name, axes in layer.layouts().items()
+            dotted(path, name): axes for path, layer in self.named_modules() for name, axes in layer.layouts().items()
         }
         ours = all(isinstance(values[path], Variable) for path in layouts.keys() & values.keys())
         arrays = arrays if ours else in_our_order(arrays, self._tensors(), layouts)
@@ -435,7 +435,7 @@ class Parameters(TreeNode):
         return self.layer.trainable_parameters()
 
 
-def joined(path: str, name: str) -> str:
+def dotted(path: str, name: str) -> str:
     """The path of a name below a path."""
     return f"{path}.{name}" if path and name else path or name
 

@@ -19,7 +19,7 @@ from nnc.dynamic.transforms.randomness import counter_of_a_call, next_counter
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, UsageError
 from nnc.nn.state.generators import generator_for
-from nnc.nn.state.layer_state import LayerState, OwnTensors, joined
+from nnc.nn.state.layer_state import LayerState, OwnTensors, dotted
 from nnc.nn.state.scope import ParameterSpec, Randomness, Scope
 from nnc.nn.state.weight_order import in_first
 
@@ -44,7 +44,7 @@ class LayerPaths:
         place, below = path, ""
         while place not in self.layers:
             place, _, last = place.rpartition(".")
-            below = joined(last, below)
+            below = dotted(last, below)
         return self.layers[place], below
 
     def start(self, parameter: ParameterSpec) -> ParameterSpec:

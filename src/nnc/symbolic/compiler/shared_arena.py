@@ -31,7 +31,7 @@ from nnc.symbolic.compiler.place.memory_statement import (
 )
 
 R = TypeVar("R")
-# From so many bytes of arena and bound tensors on, what making a program leaves behind is given back before it runs.
+# A program of at least this many bytes of arena and bound tensors gives back what making it left, before it runs.
 LARGE = 1 << 24
 
 

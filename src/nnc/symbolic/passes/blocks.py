@@ -24,7 +24,7 @@ from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # A conversion has to save this share of a command's time.
 LEAST_SHARE = 0.005
-# Blocks of what one tensor holds take at most so many times its bytes: they are never there beside it.
+# Blocks of what one tensor holds take at most this many times its bytes: they are never there beside it.
 MOST_BYTES = 1.25
 
 # Where a tensor is read: an exec, and the place among its operands.

@@ -20,7 +20,7 @@ from nnc.core.values.derived import Formulas, Known
 from nnc.core.values.sizes import SizeTrace
 from nnc.core.values.spec import Shape
 
-# Templates of a kind that are kept, and so many in a row that serve nobody until no more are made.
+# Templates of a kind that are kept; after this many in a row that served nobody, no more are made.
 MOST_TEMPLATES, MOST_UNUSED = 16, 4
 D = TypeVar("D", covariant=True)
 Shapes = Mapping[str, Shape]

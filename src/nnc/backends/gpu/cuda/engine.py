@@ -27,7 +27,7 @@ NON_BLOCKING, RELAXED = 1, 2
 # Attribute of a function: how much memory of a group its launches may ask for.
 MOST_NEAR_BYTES = 8
 STAGING_BYTES = 1 << 22
-# Up to so many bytes the driver takes along at once, from where they are.
+# Copies of up to this many bytes the driver takes along with the call, from where they are.
 INLINE_BYTES = 1 << 12
 
 

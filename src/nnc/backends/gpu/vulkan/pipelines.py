@@ -21,7 +21,7 @@ from nnc.core.settings import SETTINGS
 
 COMPUTE = 0x20
 PUSH_BYTES = 48
-# So many new pipelines are worth writing the driver's cache again.
+# After this many new pipelines the driver's cache is written again.
 WRITTEN_EVERY = 32
 
 

@@ -38,7 +38,7 @@ from nnc.core.values.recorder import WorkerTime
 from nnc.core.values.storage import ALLOCATOR
 
 WORD_BYTES = 8
-# Up to so many operands are moved one by one; beyond that NumPy takes less time (3: 0.5 of 1.9 µs, 16: 1.3 of 2.0).
+# Up to this many operands are moved one by one; beyond that NumPy takes less time (3: 0.5 of 1.9 µs, 16: 1.3 of 2.0).
 FEW_OPERANDS = 16
 # Steps, their number, workers, the stop flag, scratch memory, its stride: slots side by side. The words that follow are
 # not among them: what is packed is zero for a moment, and late workers read there.

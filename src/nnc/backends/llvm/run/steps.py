@@ -14,7 +14,7 @@ from nnc.codegen.program.assembling import AddressRange
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0
-# More phases than so many of one kernel are not looked at for branches: each meets the one before it.
+# More phases than this of one kernel are not looked at for branches: each meets the one before it.
 FEW_PHASES = 8
 EVERYBODY, FIRST = -1, 0
 WINDOW = 64

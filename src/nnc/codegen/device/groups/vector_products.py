@@ -24,7 +24,7 @@ from nnc.core.values.derived import known
 MANY_GROUPS, LEAST_COLUMNS = 132, 8
 # Elements of m that a thread reads before it adds one; and where there are several vectors.
 TOGETHER, TOGETHER_OF_ROWS = 8, 2
-# Sums of so many outputs are shared by threads in step.
+# Sums of at most this many outputs are shared by threads in step.
 MANY_OUTPUTS, LONG = 1024, 1024
 NANOSECONDS = 0.01
 

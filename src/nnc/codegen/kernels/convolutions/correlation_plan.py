@@ -22,8 +22,8 @@ from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.core.values.sizes import decided
 
-# Packed weights of more than so many bytes, and of more than so many times the bytes of images and outputs, are packed
-# in pieces.
+# Weights whose packed form has more than this many bytes, and this many times the bytes of images and outputs, are
+# packed in pieces.
 PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
 # A piece is this part of a second-level cache: its rows are far apart in memory, so they fall on few of its sets.
 PIECE_SHARE = 16

@@ -47,7 +47,7 @@ from nnc.core.values.derived import Read, known
 
 # Outputs at a time: weights of few taps are in registers too, those of many are read anew for each tile.
 TILE_COLUMNS, MANY_TAPS_COLUMNS, FEW_TAPS = 4, 8, 9
-# One image is cut into so many items or more.
+# One image is cut into at least this many items.
 LEAST_ITEMS = 8
 NANOSECONDS_PER_VECTOR = 0.5
 # Channels of groups, and products of a sum, that are written out: tiles of the filters of one group alone leave lanes

@@ -15,7 +15,7 @@ from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
 
-# Borders up to so many outputs wide are written out.
+# Borders up to this many outputs wide are written out.
 MOST_BORDER = 2
 
 Pair: TypeAlias = tuple[int, int]

@@ -16,11 +16,11 @@ from nnc.core.values.derived import Read, largest, smallest
 
 Pair = tuple[int, int]
 
-# A block has at most so many tiles, and so many bytes of v; more blocks than that, down to few tiles, and half as many
-# filters in a group make up for few items.
+# A block has at most this many tiles and bytes of v. Where that makes few items for the workers, blocks have fewer
+# tiles, down to FEW_TILES, and groups half as many filters.
 MOST_TILES, FEW_TILES, MOST_IMAGE_BYTES = 64, 8, 2 * 1024 * 1024
 GROUP_FILTERS, FEW_ITEMS = 128, 4
-# Channels are read in vectors, of which the longest has so many; sums written out win unless so much is saved.
+# Channels are read in vectors, the longest of 16; a sum that is written out wins unless this takes 0.8 of its time.
 CHANNELS, GAIN = 16, 0.8
 
 

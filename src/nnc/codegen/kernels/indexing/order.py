@@ -37,7 +37,7 @@ from nnc.ops.indexing.order import SEARCHSORTED, SORT, TOP_K, SearchAttrs, SortA
 U32 = Scalar("u32", "i32", "i32", 4, signed=False)
 U64 = Scalar("u64", "i64", "i64", 8, signed=False)
 BYTE, DIGITS = 8, 256
-# Rows up to so many elements are inserted, and so many at most are kept of rows this many times as long:
+# Rows up to this many elements are sorted by insertion, and of rows this many times as long at most so many are kept:
 # 0.5 ns · length per element against 12 ns and 256 counters for each byte.
 INSERTED, KEPT, SHARE = 24, 64, 4
 LARGEST_ROW = 2**31 - 1

@@ -33,7 +33,7 @@ PACKED_BYTES = 2 * 1024 * 1024  # of a block of b
 # a quarter 197 and 256 rows are one block: 0.91 to 0.94 of the time of an eighth; 512 rows and more take as long.
 MOST_BLOCK_BYTES = 512 * 1024
 FEW_TILES, MANY_PANELS = 2, 16
-# Steps of k that are so many bytes apart are not found ahead by the processor.
+# The processor does not prefetch steps of k that are at least this many bytes apart.
 STRAY_BYTES = 1024
 # Where registers have this many bits, reading part of one takes no longer than reading it whole.
 MASKED_BITS = 512

@@ -23,7 +23,7 @@ from nnc.onnx.size_elements import array_of_sizes
 from nnc.symbolic import Symbol, case_of
 
 MOST_UNROLLED = 4096
-# A sequence of so many slices, and a Scan of so many rows of nothing, takes some seconds.
+# A sequence of this many slices, or a Scan of this many empty rows, takes some seconds.
 MOST_PARTS = 1 << 16
 # Branches in branches on data; the compiler plans an inner one about four times for each around it.
 MOST_NESTED = 6

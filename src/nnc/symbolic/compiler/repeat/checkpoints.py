@@ -31,8 +31,8 @@ from nnc.symbolic.elements import evaluate
 from nnc.symbolic.ir import Body, Duplicate, Symbol, SymbolicGraph
 from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
 
-# In so many parts are loops tried, from so many iterations on. The search takes 3 s for 16 parts and 25 s for 32, which
-# save a tenth of the memory of a loop of 64 iterations, and half of that of one of 512.
+# Loops of at least this many iterations are tried in this many parts. The search takes 3 s for 16 parts and 25 s for
+# 32, which save a tenth of the memory of a loop of 64 iterations, and half of that of one of 512.
 PARTS = {4: 8, 8: 16, 16: 32, 32: 512}
 
 

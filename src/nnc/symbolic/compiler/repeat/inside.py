@@ -18,7 +18,7 @@ from nnc.symbolic.compiler.repeat.program import work_of
 from nnc.symbolic.ir import Body, Duplicate, SymbolicGraph, bodies_of
 from nnc.symbolic.records import TensorKey
 
-# At most so many levels are tried: each is a plan of the whole graph and a search in it.
+# At most this many levels of nested bodies are tried: each is a plan of the whole graph and a search in it.
 LEVELS = 12
 # Bodies of less than this share of the arena are left alone.
 SMALLEST_SHARE = 1 / 8

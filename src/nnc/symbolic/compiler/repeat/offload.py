@@ -25,9 +25,9 @@ from nnc.symbolic.compiler.repeat.limits import ALL
 from nnc.symbolic.ir import Duplicate, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
-# Between two uses there must be so many execs, under which a copy may hide.
+# At least this many execs must stand between two uses of a value, so that its copies run meanwhile.
 LEAST_GAP = 2
-# Of values of the host so many parts are tried, the largest first.
+# The values that may go to the host are tried in this many steps, the largest values first.
 PARTS = 4
 
 

@@ -36,7 +36,7 @@ SHARE = 0.95
 SMALLEST_SHARE = 1 / 2048
 # Repeats are thinned out when the peak has fallen to this share of that after the last time.
 THINNED_SHARE = 0.95
-# A descent ends after so many moves, or where repeats take so many times the work of the program.
+# A descent ends after this many moves, or where repeats take this many times the work of the program.
 MOST_MOVES = 4000
 MOST_WORK = 4
 # Chains are followed at first up to this multiple of the lowest price.

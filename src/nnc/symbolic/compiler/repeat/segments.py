@@ -32,7 +32,7 @@ from nnc.symbolic.compiler.repeat.step_axes import Axes, StepAxes, joins_steps, 
 from nnc.symbolic.ir import Duplicate, SymbolicGraph
 from nnc.symbolic.records import Dependency, ExecKey, ExecSymbol, TensorKey
 
-# In so many segments are sequences tried, as far as they have parts.
+# Sequences are tried in this many segments, as far as they have steps enough.
 SEGMENTS = (4, 8, 16)
 # Forwards or backwards, the segment in the order of the computation, and the place in it.
 _Rank: TypeAlias = tuple[int, int, int]

@@ -19,7 +19,7 @@ from nnc.core.settings import SETTINGS
 from nnc.symbolic.compiler.repeat.recompute import Point, recompute
 from nnc.symbolic.compiler.repeat.schedule import Program
 
-# Below so many steps the search takes less time than what is around it.
+# Programs of fewer steps are searched in less time than is spent around the search.
 FEWEST_STEPS = 64
 MOST_BYTES = 256 << 20
 
