@@ -16,9 +16,8 @@ from nnc.core.running.dispatch import (
     Specs,
     Tensors,
     WithoutWorkspace,
-    in_blocks,
     one_by_one,
-    outside_host,
+    other_elements,
 )
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import F32, F64
@@ -73,10 +72,7 @@ class BlasBackend:
         """Why the command is not claimed: another operator, other elements, or tensors outside host memory."""
         if command.op is not GEMM:
             return "no product"
-        present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if reason := outside_host(*present) or in_blocks(*present):
-            return reason
-        return next((f"element type {spec.dtype}" for spec in present if spec.dtype not in (F32, F64)), "")
+        return other_elements((*inputs, *outputs), (F32, F64))
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> BlasProduct:
         """The kernel of a command that `refusal` did not refuse."""

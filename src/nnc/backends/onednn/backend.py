@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from nnc.backends.onednn.library import DnnOperand, DnnProduct, OnednnLibrary, Role
 from nnc.classes import dataclass
 from nnc.core.precautions.forking import FORK_GUARD
-from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, in_blocks, outside_host
+from nnc.core.running.dispatch import Call, Program, Specs, Tensors, WithoutWorkspace, other_elements
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.dtype import F32
@@ -91,12 +91,10 @@ class OnednnBackend:
         """Why the command is not claimed: another operator, other elements, or tensors outside host memory."""
         if command.op is not GEMM:
             return "no product"
-        present = [spec for spec in (*inputs, *outputs) if spec is not None]
-        if reason := outside_host(*present) or in_blocks(*present):
-            return reason
-        if not all(spec.elements for spec in present):
-            return "an empty operand"
-        return next((f"element type {spec.dtype}" for spec in present if spec.dtype is not F32), "")
+        if refused := other_elements((*inputs, *outputs), (F32,)):
+            return refused
+        empty = any(spec is not None and not spec.elements for spec in (*inputs, *outputs))
+        return "an empty operand" if empty else ""
 
     def kernel(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> OnednnKernel:
         """The kernel of a command that `refusal` did not refuse."""

@@ -18,6 +18,7 @@ from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.device import CPU
+from nnc.core.values.dtype import DType
 from nnc.core.values.recorder import Labelled, Traced
 from nnc.core.values.sizes import Renewal
 from nnc.core.values.spec import Blocked, TensorSpec
@@ -400,6 +401,13 @@ def _is_outside(spec: TensorSpec | None) -> bool:
 def in_blocks(*specs: TensorSpec | None) -> str:
     """Why a backend that reads axes in order refuses these; empty when it need not."""
     return "an operand in blocks" if any(spec is not None and spec.plain is not spec for spec in specs) else ""
+
+
+def other_elements(specs: Specs, dtypes: Collection[DType]) -> str:
+    """Why a library for arrays of these element types in host memory refuses these; empty when it need not."""
+    present = [spec for spec in specs if spec is not None]
+    refused = outside_host(*present) or in_blocks(*present)
+    return refused or next((f"element type {spec.dtype}" for spec in present if spec.dtype not in dtypes), "")
 
 
 def one_by_one(calls: Sequence[Call]) -> Program:

@@ -185,11 +185,10 @@ class ConvTranspose2d(_Convolution):
         )
 
 
-class _BatchNorm(Module):
-    """What batch norms over any number of axes share."""
+class ChannelStatistics(Module):
+    """Weight, bias and running statistics of a batch norm that is told its number of channels."""
 
     branches_in_training: ClassVar[bool] = False
-    ranks: ClassVar[tuple[int, ...]]
 
     def __init__(self, num_features: Count, eps: Positive = 1e-5, momentum: Probability = 0.1) -> None:
         super().__init__()
@@ -202,6 +201,12 @@ class _BatchNorm(Module):
             else:
                 self.register_buffer(name, values)
         self.own.called = True
+
+
+class _BatchNorm(ChannelStatistics):
+    """What batch norms over any number of axes share."""
+
+    ranks: ClassVar[tuple[int, ...]]
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to the only input."""

@@ -9,44 +9,26 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from nnc.arguments import Count, Positive, Probability, checked_as
+from nnc.arguments import Count, checked_as
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.batch_norm import NamedBatchNorm
 from nnc.nn.layers.layer import Scope, T
+from nnc.nn.modules.channels_first import ChannelStatistics
 from nnc.nn.modules.linear import Linear
-from nnc.nn.modules.module import Module, Parameter
-from nnc.nn.modules.starting_values import empty_parameter, only_input
+from nnc.nn.modules.module import Module
+from nnc.nn.modules.starting_values import only_input
 from nnc.ops import scaled_dot_product_attention
 
 __all__ = ["SizedBatchNorm", "SizedMultiHeadAttention"]
 
 
 @checked_as("BatchNorm")
-class SizedBatchNorm(Module):
+class SizedBatchNorm(ChannelStatistics):
     """y = (x - mean) / √(variance + eps) · weight + bias per channel, of `num_features` channels on the last axis.
 
     running = (1 - momentum) · running + momentum · batch.
     """
-
-    branches_in_training: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        num_features: Count,
-        eps: Positive = 1e-5,
-        momentum: Probability = 0.1,
-    ) -> None:
-        super().__init__()
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        for name, value in (("weight", 1.0), ("bias", 0.0), ("running_mean", 0.0), ("running_var", 1.0)):
-            values = empty_parameter(self, (num_features,))
-            values[...] = value
-            if name in ("weight", "bias"):
-                setattr(self, name, Parameter(values))
-            else:
-                self.register_buffer(name, values)
-        self.own.called = True
 
     def build_many(self, scope: Scope[T], inputs: tuple[T, ...]) -> tuple[T, ...]:
         """Apply to the only input."""
