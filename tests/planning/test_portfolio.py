@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -121,6 +122,8 @@ def test_a_capacity_that_fits_ends_the_search() -> None:
     bound = lower_bound(problem)
     assert solve(problem, capacity=bound).arena_bytes == bound
     assert solve(problem, capacity=10 * bound).arena_bytes <= 10 * bound
+    with pytest.raises(MemoryLimitError):
+        solve(Problem((Block("a", 2**70, 0, 1),)), capacity=np.int64(2))
 
 
 def test_a_capacity_that_cannot_be_met_is_an_error_with_the_bytes_needed() -> None:

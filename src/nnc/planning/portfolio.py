@@ -150,7 +150,8 @@ def smallest_plan(
     if capacity is not None and bounds:
         # What is left beside the bounds of all others is enough for the largest.
         largest = max(bounds, key=lambda memory: bounds[memory])
-        targets[largest] = max(bounds[largest], capacity - sum(bounds.values()) + bounds[largest])
+        # In Python's integers: blocks may be larger than those of NumPy, which a capacity may be.
+        targets[largest] = max(bounds[largest], int(capacity) - sum(bounds.values()) + bounds[largest])
     deadline = None if time_limit is None else begin + time_limit
     states = [State(part) for part in normalize(problem)]
     rows = _rows(solver, states)
