@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 from nnc.faces import face, homes
 
 if TYPE_CHECKING:
-    from nnc.symbolic.compiler import Arena, Budget, Compiled, MemoryStatement, compile, trim_after
+    from nnc.symbolic.compiler import (
+        Arena,
+        Budget,
+        Compiled,
+        LeastMemory,
+        MemoryStatement,
+        compile,
+        least_memory,
+        trim_after,
+    )
     from nnc.symbolic.control import Loop, case_of, while_loop
     from nnc.symbolic.forward import hessian_vector_product, jvp
     from nnc.symbolic.gradient import Gradients, backward
@@ -25,6 +34,7 @@ __all__ = [
     "ExecKey",
     "ExecSymbol",
     "Gradients",
+    "LeastMemory",
     "Loop",
     "MemoryStatement",
     "Minimized",
@@ -40,6 +50,7 @@ __all__ = [
     "faults",
     "hessian_vector_product",
     "jvp",
+    "least_memory",
     "minimize",
     "prune",
     "scope",
@@ -53,7 +64,7 @@ _HOMES = homes(
         "nnc.symbolic.accumulate": "accumulate",
         "nnc.symbolic.auto": "auto",
         "nnc.symbolic.bodies": "bodies",
-        "nnc.symbolic.compiler": "Arena Budget Compiled MemoryStatement compile trim_after compiler",
+        "nnc.symbolic.compiler": "Arena Budget Compiled LeastMemory MemoryStatement compile least_memory trim_after compiler",
         "nnc.symbolic.control": "Loop case_of while_loop control",
         "nnc.symbolic.elements": "elements",
         "nnc.symbolic.formula": "formula",

@@ -142,6 +142,13 @@ def test_plan_of_many_sizes_is_of_runs(file: Path, capsys: pytest.CaptureFixture
     assert "one size of each for --train" in capsys.readouterr().err
 
 
+def test_plan_proves_what_no_order_is_below(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(file), "--size", "n=3", "--prove", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    least, again = facts["least_of_any_order_bytes"], facts["least_with_execs_again_bytes"]
+    assert facts["any_order_bound_bytes"] <= again <= least <= facts["lower_bound_bytes"]
+
+
 def test_a_curve_of_limits_never_costs_less_below(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

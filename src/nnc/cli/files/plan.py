@@ -28,13 +28,14 @@ from nnc.cli.terminal import Json, add_row, complain, count, output, print_map, 
 from nnc.core.precautions.replacement import check_writable, write_atomically
 from nnc.errors import UsageError
 from nnc.nn import MeanSquaredError, Model
-from nnc.symbolic import Compiled
+from nnc.symbolic import Compiled, least_memory
 from nnc.symbolic.stages import recorded_stages
 
 Train = Annotated[bool, typer.Option("--train", help="A step of training all weights, within the limit if it can be.")]
 Limit = Annotated[int | None, typer.Option(parser=bytes_of, metavar="BYTES", help="Exit code 1 if more is needed.")]
 
 AsCurve = Annotated[bool, typer.Option("--curve", help="With --train: work at 20 limits, down to the smallest.")]
+AsProof = Annotated[bool, typer.Option("--prove", help="Search for what no order can be below, with execs again too.")]
 Html = Annotated[Path | None, typer.Option("--html", metavar="FILE.html", help="Write the memory map as a page too.")]
 
 
@@ -65,6 +66,7 @@ def plan(
     backend: BackendName = "",
     device: DeviceName = "",
     curve: AsCurve = False,
+    prove: AsProof = False,
     html: Html = None,
     json: AsJson = False,
 ) -> int:
@@ -78,28 +80,39 @@ def plan(
 
     nnc plan model.onnx --train --curve --html curve.html
 
+    nnc plan model.onnx --prove
+
     nnc plan model.gguf --context 4096 --batch 8 --prefix 1024 --cache int8 --limit 500MB
     """
-    if curve and (not train or limit is not None):
-        raise UsageError("plan", got="--curve", need="--train beside it, and no --limit")
+    if curve and (not train or limit is not None or prove):
+        raise UsageError("plan", got="--curve", need="--train beside it, and no --limit or --prove")
     caching = Caching(cache, window, sinks, prefix)
     with placed(device):
         if is_language_file(model):
-            if train or html is not None or size:
-                raise UsageError("plan", got="--train, --size or --html", need="an ONNX file for these")
+            if train or html is not None or size or prove:
+                raise UsageError("plan", got="--train, --size, --html or --prove", need="an ONNX file for these")
             return plan_language(model, context, batch, caching, draft, limit, json=json)
         if caching != ALL_OF_F32 or context or batch > 1 or draft is not None:
             got = "--context, --batch, --cache, --window, --sinks, --prefix or --draft"
             raise UsageError("plan", got=got, need="a language model for these", fix="--size NAME=N of an ONNX file")
         if any(map(is_range, size or ())):
-            return _plan_sizes(model, size or (), limit, backend, alone=not train and html is None, json=json)
+            alone = not train and html is None and not prove
+            return _plan_sizes(model, size or (), limit, backend, alone=alone, json=json)
         if curve:
             return _plan_curve(model, size, backend, html, json=json)
-        return _plan_size(model, size, limit, backend, html, train=train, json=json)
+        return _plan_size(model, size, limit, backend, html, train=train, prove=prove, json=json)
 
 
 def _plan_size(
-    model: Path, size: list[str] | None, limit: int | None, backend: str, html: Path | None, *, train: bool, json: bool
+    model: Path,
+    size: list[str] | None,
+    limit: int | None,
+    backend: str,
+    html: Path | None,
+    *,
+    train: bool,
+    prove: bool,
+    json: bool,
 ) -> int:
     """The bytes of one size, and their picture."""
     if html is not None:
@@ -123,6 +136,7 @@ def _plan_size(
         "compiling_bytes": statement.compiling,
         "process_bytes": statement.process,
         "peak_step": statement.peak_step,
+        **(_proven(compiled) if prove else {}),
     }
     if json:
         write_json({**facts, "peak_tensors": list(statement.peak_tensors)})
@@ -140,6 +154,12 @@ def _plan_size(
         complain(f"plan: got an arena of {statement.arena} bytes; need at most {limit}. Fix: smaller sizes")
         return 1
     return 0
+
+
+def _proven(compiled: Compiled) -> dict[str, int]:
+    """Below which no order is; a search that is broken off gives what it knows."""
+    least = least_memory(compiled)
+    return {"least_of_any_order_bytes": least.any_order.nbytes, "least_with_execs_again_bytes": least.again.nbytes}
 
 
 def _plan_curve(path: Path, size: list[str] | None, backend: str, html: Path | None, *, json: bool) -> int:
@@ -162,7 +182,7 @@ def _plan_curve(path: Path, size: list[str] | None, backend: str, html: Path | N
 def _plan_sizes(path: Path, sizes: Sequence[str], limit: int | None, backend: str, *, alone: bool, json: bool) -> int:
     """The bytes of each size, and the sizes that take most: a limit holds for all of them."""
     if not alone:
-        raise UsageError("plan", got="several sizes", need="one size of each for --train and --html")
+        raise UsageError("plan", got="several sizes", need="one size of each for --train, --html and --prove")
     loaded = load(path, None, backend)
     rows = [(each, loaded.memory(**each)) for each in combinations("--size", sizes)]
     worst, statement = max(rows, key=lambda row: row[1].arena)

@@ -6,6 +6,7 @@ order/    which exec comes when
   window         the best order of a short stretch of execs
   choose         an order of a low peak (anti-dependencies of updates included)
   shuffle        that order, rearranged at random
+  least          the least that any order needs, exactly, also where execs run again
   known          orders of the same graph at other sizes
 place/    where each value lies
   liveness       from when to when each tensor holds a value somebody needs, and who takes over whose memory
@@ -30,6 +31,7 @@ check/    reads in a plan, and writes of a run in debug mode
 build     a planned graph as a concrete one
 shared_arena  the memory that programs take turns in, and what all of them take
 compiled  what runs: tensors over one arena, a concrete graph
+proofs    below which no order of a small graph can be (order/least: the searches)
 moving    the same over other tensors at each run
 lower     from what a caller asks to that
 """
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from nnc.symbolic.compiler.moving import MovingProgram
     from nnc.symbolic.compiler.order.known import KnownOrders
     from nnc.symbolic.compiler.place.memory_statement import ArenaLimit, MemoryStatement
+    from nnc.symbolic.compiler.proofs import LeastMemory, least_memory
     from nnc.symbolic.compiler.repeat.budget import Budget
     from nnc.symbolic.compiler.shared_arena import Arena, ArenaMember, ArenaMemory, arena, trim_after
 
@@ -55,10 +58,12 @@ __all__ = [
     "Budget",
     "Compiled",
     "KnownOrders",
+    "LeastMemory",
     "MemoryStatement",
     "MovingProgram",
     "arena",
     "compile",
+    "least_memory",
     "trim_after",
 ]
 
@@ -77,6 +82,7 @@ _HOMES = homes(
         "nnc.symbolic.compiler.order.known": "KnownOrders",
         "nnc.symbolic.compiler.place": "place",
         "nnc.symbolic.compiler.place.memory_statement": "MemoryStatement ArenaLimit",
+        "nnc.symbolic.compiler.proofs": "LeastMemory least_memory proofs",
         "nnc.symbolic.compiler.repeat": "repeat",
         "nnc.symbolic.compiler.repeat.budget": "Budget",
         "nnc.symbolic.compiler.shared_arena": "Arena ArenaMember ArenaMemory arena trim_after shared_arena",

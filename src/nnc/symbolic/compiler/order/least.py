@@ -1,0 +1,258 @@
+"""The least memory that execs of a small graph need: in any order, and in any order where they may run again.
+
+Whether some bytes are enough is asked by a search over what is in memory, and the least ones are found by halves.
+Where each exec runs once a state is the set of those that ran; where they run again it is the set of values in memory,
+a pebble game (Sethi 1975, "Complete register allocation problems") with bytes for pebbles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from nnc.classes import dataclass
+from nnc.core.values.storage import ALIGNMENT
+from nnc.ops.movement.movement import CONCATENATE
+from nnc.symbolic.compiler.order.uses import Uses
+from nnc.symbolic.ir import SymbolicGraph
+from nnc.symbolic.records import ExecKey, TensorKey
+
+# Of more values that may be dropped at once not all choices are tried.
+MOST_DROPPABLE = 12
+Pairs = tuple[tuple[int, int], ...]
+
+
+class BrokenOffError(Exception):
+    """A search that has looked at as many states as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An exec with sets of execs and roots as bits; an output of `pairs` (in, out) may take over an input's memory."""
+
+    before: int
+    reads: int
+    writes: int
+    scratch: int
+    pairs: Pairs
+
+
+@dataclass(frozen=True, slots=True)
+class LeastPeak:
+    """No order is below `nbytes`; where the search has `ended` one reaches them."""
+
+    nbytes: int
+    ended: bool
+
+
+class Runs:
+    """The execs of a graph, by number, and the bytes of its roots, by place; `kept` ones are there in the end.
+
+    Of roots that nobody writes those of `begin` are there before the first exec, others come when they are read.
+    """
+
+    def __init__(self, runs: Sequence[Run], nbytes: Sequence[int], begin: int, kept: int) -> None:
+        self.runs, self.nbytes, self.begin, self.kept = runs, nbytes, begin, kept
+        self.given = ((1 << len(nbytes)) - 1) & ~_union(run.writes for run in runs)
+        self.paid = _union(1 << root for root, size in enumerate(nbytes) if size)
+        self._memory: dict[int, int] = {0: 0}
+
+    def memory(self, roots: int) -> int:
+        """Bytes of a set of roots."""
+        known = self._memory.get(roots)
+        if known is None:
+            low = roots & -roots
+            known = self._memory[roots] = self.memory(roots ^ low) + self.nbytes[low.bit_length() - 1]
+        return known
+
+
+def runs_of(
+    graph: SymbolicGraph,
+    uses: Uses,
+    before: Mapping[ExecKey, Collection[ExecKey]],
+    begin: Collection[TensorKey] = (),
+    alignment: int = ALIGNMENT,
+) -> Runs:
+    """The execs of a graph, each behind those `before` it, where values begin at multiples of `alignment`.
+
+    What may be computed in a concatenation takes no bytes, nor does what lies in a file.
+    """
+    roots = {root: 1 << place for place, root in enumerate(uses.nbytes)}
+    place = {key: 1 << number for number, key in enumerate(uses.reads)}
+    free = {root for key in place if graph.execs[key].command.op is CONCATENATE for root in uses.reads[key]}
+    free |= {root for root in roots if graph.tensors[root].spec.device.is_file}
+
+    def aligned(nbytes: int) -> int:
+        return -(-nbytes // alignment) * alignment
+
+    def run_of(key: ExecKey) -> Run:
+        reads, writes = (_union(map(roots.__getitem__, row[key])) for row in (uses.reads, uses.writes))
+        pairs = tuple(
+            (roots[source].bit_length() - 1, roots[target].bit_length() - 1) for source, target in uses.pairs[key]
+        )
+        return Run(
+            _union(place[other] for other in before[key]), reads, writes, aligned(uses.scratch.get(key, 0)), pairs
+        )
+
+    nbytes = [0 if root in free else aligned(uses.nbytes[root]) for root in roots]
+    there, kept = (_union(roots[root] for root in some if root in roots) for some in (begin, uses.kept))
+    return Runs([run_of(key) for key in place], nbytes, there, kept)
+
+
+def least_peak(enough: Callable[[int], bool], low: int, high: int) -> LeastPeak:
+    """The least number of bytes that is enough: none below `low` is, and `high` is.
+
+    Where a search is broken off nothing is known of so many bytes: what fewer are not enough for is asked on.
+    """
+    ended = True
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            fits = enough(middle)
+        except BrokenOffError:
+            fits, ended = True, False
+        low, high = (low, middle) if fits else (middle + 1, high)
+    return LeastPeak(low, ended)
+
+
+class Once:
+    """Orders in which each exec runs once."""
+
+    def __init__(self, runs: Runs, states: int) -> None:
+        self.runs, self.states = runs, states
+        self.touching = [
+            _union(1 << number for number, run in enumerate(runs.runs) if (run.reads | run.writes) >> root & 1)
+            for root in range(len(runs.nbytes))
+        ]
+
+    def enough(self, limit: int) -> bool:
+        """Whether an order has at most so many bytes alive at each step."""
+        everything, seen, waiting = (1 << len(self.runs.runs)) - 1, set[int](), [0]
+        while waiting:
+            done = self._with_what_frees(waiting.pop(), limit)
+            if done == everything:
+                return True
+            if done in seen:
+                continue
+            seen.add(done)
+            if len(seen) > self.states:
+                raise BrokenOffError
+            waiting.extend(done | 1 << number for number in self._ready(done) if self._during(done, number) <= limit)
+        return False
+
+    def _with_what_frees(self, done: int, limit: int) -> int:
+        """Behind all execs that fit and leave no more in memory: to run them at once is never worse."""
+        going = True
+        while going:
+            going, held = False, self.runs.memory(self._alive(done))
+            for number in self._ready(done):
+                behind = done | 1 << number
+                if self.runs.memory(self._alive(behind)) <= held and self._during(done, number) <= limit:
+                    done, going = behind, True
+                    break
+        return done
+
+    def _ready(self, done: int) -> Iterator[int]:
+        for number, run in enumerate(self.runs.runs):
+            if not done >> number & 1 and not run.before & ~done:
+                yield number
+
+    def _alive(self, done: int) -> int:
+        """Roots that are there or that an exec of these has touched, and that others will, or that are kept."""
+        begin, kept = self.runs.begin, self.runs.kept
+        return _union(
+            1 << root
+            for root, touching in enumerate(self.touching)
+            if (touching & done or begin >> root & 1) and (touching & ~done or kept >> root & 1)
+        )
+
+    def _during(self, done: int, number: int) -> int:
+        run, alive, behind = self.runs.runs[number], self._alive(done), self._alive(done | 1 << number)
+        pairs = [
+            (source, target) for source, target in run.pairs if not behind >> source & 1 and not alive >> target & 1
+        ]
+        shared = max(map(self.runs.memory, _takings(pairs)))
+        return self.runs.memory(alive | run.reads | run.writes) + run.scratch - shared
+
+
+class Again:
+    """Orders in which execs run as often as that helps. What is given comes when it is read, and once lost is lost."""
+
+    def __init__(self, runs: Runs, states: int) -> None:
+        self.runs, self.states = runs, states
+
+    def enough(self, limit: int) -> bool:
+        """Whether so many bytes are enough for all kept roots to be there in the end, and all that costs nothing."""
+        runs = self.runs
+        goal, looked = (runs.kept | ~runs.paid) & ((1 << len(runs.nbytes)) - 1) & ~runs.given, 0
+        seen, waiting = set[tuple[int, int]](), [(runs.begin, 0)]
+        while waiting:
+            held, lost = waiting.pop()
+            held = self._with_what_fits(held, limit)
+            if not goal & ~held:
+                return True
+            if (held, lost) in seen:
+                continue
+            seen.add((held, lost))
+            for run in runs.runs:
+                missing = run.reads & ~held
+                if run.writes & ~held and not missing & (lost | ~runs.given):
+                    waiting.extend(self._behind(run, held, lost, limit))
+            looked = len(seen) + len(waiting)
+            if looked > self.states:
+                raise BrokenOffError
+        return False
+
+    def _with_what_fits(self, held: int, limit: int) -> int:
+        """With the results of all execs that fit beside what is there: who has more can do all that others can."""
+        going = True
+        while going:
+            going = False
+            for run in self.runs.runs:
+                more = held | run.writes
+                if more != held and not run.reads & ~held and self.runs.memory(more) + run.scratch <= limit:
+                    held, going = more, True
+        return held
+
+    def _behind(self, run: Run, held: int, lost: int, limit: int) -> Iterator[tuple[int, int]]:
+        """States behind an exec for which as little is dropped as makes it fit, by each way to share memory."""
+        runs, begin = self.runs, held | run.reads
+        loose = begin & ~run.reads & runs.paid
+        pairs = [(source, target) for source, target in run.pairs if not begin >> target & 1]
+        for taken in _takings(pairs):
+            room = limit - runs.memory(begin & ~loose | run.writes) - run.scratch + runs.memory(taken)
+            for stays in self._largest(loose, room):
+                behind = (begin & ~loose | stays | run.writes) & ~taken
+                gone = begin & ~behind & runs.given
+                if not gone & runs.kept:
+                    yield behind, lost | gone
+
+    def _largest(self, loose: int, room: int) -> Iterator[int]:
+        """Sets of loose roots, in so many bytes, to which no other one can be added."""
+        bits = [1 << root for root in range(len(self.runs.nbytes)) if loose >> root & 1]
+        if room < 0:
+            return
+        if self.runs.memory(loose) <= room:
+            yield loose
+            return
+        if len(bits) > MOST_DROPPABLE:
+            raise BrokenOffError
+        for stays in (sum(chosen) for count in range(len(bits)) for chosen in combinations(bits, count)):
+            least = min(self.runs.memory(bit) for bit in bits if not bit & stays)
+            if room - least < self.runs.memory(stays) <= room:
+                yield stays
+
+
+def _union(sets: Iterable[int]) -> int:
+    union = 0
+    for each in sets:
+        union |= each
+    return union
+
+
+def _takings(pairs: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Sets of inputs whose memory outputs may take over together; first that of none."""
+    for count in range(len(pairs) + 1):
+        for chosen in combinations(pairs, count):
+            if len({source for source, _ in chosen}) == count == len({target for _, target in chosen}):
+                yield sum(1 << source for source, _ in chosen)

@@ -1,0 +1,67 @@
+"""What a compiled graph could take at the least: as it is ordered, in any order, and where execs run again."""
+
+from __future__ import annotations
+
+from nnc.arguments import Count, checked
+from nnc.classes import dataclass
+from nnc.errors import UsageError
+from nnc.symbolic.compiler.compiled import Compiled
+from nnc.symbolic.compiler.order.choose import predecessors
+from nnc.symbolic.compiler.order.least import Again, LeastPeak, Once, least_peak, runs_of
+from nnc.symbolic.compiler.order.uses import any_order_bytes
+
+STATES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeastMemory:
+    """Bytes of a program's arena, and below which no plan of it can be.
+
+    `this_order` is of the order that was chosen, `any_order` of all orders in which each exec runs once, and `again` of
+    those in which execs run as often as that helps, whatever shares memory. A search that has `ended` found an order of
+    so many bytes, for which a plan may still need more; one that was broken off gives a bound that is too low.
+    """
+
+    arena: int
+    this_order: int
+    any_order: LeastPeak
+    again: LeastPeak
+
+    def __str__(self) -> str:
+        def text(peak: LeastPeak) -> str:
+            return f"{peak.nbytes} B" + ("" if peak.ended else " at the least (broken off)")
+
+        return (
+            f"arena {self.arena} B; no plan of this order is below {self.this_order} B, none of any order below "
+            f"{text(self.any_order)}, none that runs execs again below {text(self.again)}"
+        )
+
+
+@checked
+def least_memory(compiled: Compiled, states: Count = STATES) -> LeastMemory:
+    """Search for the least bytes that a compiled graph needs: exact for some 30 execs, and bounds for larger ones.
+
+    At each step of a search at most so many `states` are looked at. Values in files take no memory, and inputs of a
+    concatenation may be computed in it, so they do not count. Raises `UsageError` for a graph with loops or branches,
+    and for one on several devices.
+
+    >>> from nnc import ops
+    >>> from nnc.core.values.spec import spec
+    >>> from nnc.symbolic import SymbolicGraph, compile
+    >>> graph = SymbolicGraph()
+    >>> wide = ops.broadcast_to(ops.exp(graph.input(spec((1, 16)))), (64, 16))
+    >>> least = least_memory(compile(graph, [ops.reduce_sum(ops.sin(wide)), ops.reduce_sum(wide)]))
+    >>> least.arena, least.any_order.nbytes, least.again.nbytes
+    """
+    planned, uses = compiled.planned, compiled.planned.uses
+    graph = planned.graph
+    if planned.inner or len(compiled.memory().arenas) > 1:
+        got = "loops or branches" if planned.inner else "several kinds of memory"
+        raise UsageError("least_memory", got=got, need="a graph without, in the memory of one device")
+    before = predecessors(graph, planned.order, uses, compiled.bindings.carried)
+    there = [root for root in planned.inputs() if root in uses.nbytes]
+    runs = runs_of(graph, uses, before, there)
+    low, high = max(any_order_bytes(graph, uses), runs.memory(runs.begin)), compiled.memory().lower_bound
+    any_order = least_peak(Once(runs, states).enough, min(low, high), high)
+    again = least_peak(Again(runs, states).enough, min(low, high), any_order.nbytes)
+    return LeastMemory(compiled.memory().arena, high, any_order, again)
