@@ -69,8 +69,9 @@ def ones_(tensor: Variable) -> Variable:
 @checked
 def uniform_(tensor: Variable, a: Finite = 0.0, b: Finite = 1.0) -> Variable:
     """Uniform in a..b."""
-    if a > b:
-        raise ArgumentError("uniform_", got=f"a={a}, b={b}", need="a ≤ b")
+    # NumPy would compare in the narrower type of its own numbers.
+    if not 0.0 <= float(b) - float(a) < math.inf:
+        raise ArgumentError("uniform_", got=f"a={a}, b={b}", need="a ≤ b, a finite number apart")
     return _filled(tensor, lambda generator: generator.uniform(a, b, tensor.shape))
 
 
@@ -89,6 +90,7 @@ def normal_(tensor: Variable, mean: Finite = 0.0, std: Rate = 1.0) -> Variable:
 @checked
 def trunc_normal_(tensor: Variable, mean: Finite = 0.0, std: Rate = 1.0, a: Finite = -2.0, b: Finite = 2.0) -> Variable:
     """Normal of this mean and deviation, drawn anew outside of a..b."""
+    a, b = float(a), float(b)
     if a >= b:
         raise ArgumentError("trunc_normal_", got=f"a={a}, b={b}", need="a < b")
 

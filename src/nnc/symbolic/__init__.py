@@ -64,7 +64,8 @@ _HOMES = homes(
         "nnc.symbolic.accumulate": "accumulate",
         "nnc.symbolic.auto": "auto",
         "nnc.symbolic.bodies": "bodies",
-        "nnc.symbolic.compiler": "Arena Budget Compiled LeastMemory MemoryStatement compile least_memory trim_after compiler",
+        "nnc.symbolic.compiler": "Arena Budget Compiled LeastMemory MemoryStatement compile least_memory trim_after "
+        "compiler",
         "nnc.symbolic.control": "Loop case_of while_loop control",
         "nnc.symbolic.elements": "elements",
         "nnc.symbolic.formula": "formula",

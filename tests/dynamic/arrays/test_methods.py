@@ -181,6 +181,8 @@ def test_errors_of_methods_say_the_method_and_none_of_the_classes_that_it_is_of(
         ("gather", ("a", x)),
         ("uniform_", ("a",)),
         ("uniform_", (3, 1)),
+        ("uniform_", (np.float32(0.5), -1e308)),
+        ("uniform_", (-1e308, 1e308)),
     ):
         with pytest.raises(NncError, match=f"^{name}: got "):
             getattr(x, name)(*arguments)

@@ -9,6 +9,7 @@ What holds what, and what is refused, is said in `nnc.dynamic.arrays.in_place_me
 # mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 from nnc.arguments import explained_as
@@ -60,8 +61,11 @@ class InPlaceTwins(InPlaceMethods):
         [2.0, 2.0, 2.0]
         """
         this: Any = self
-        if not a <= b:
-            raise AttributeValueError("uniform_", got=f"from {a} to {b}", need="a ≤ b", origin=caller_origin())
+        # NumPy would compare in the narrower type of its own numbers.
+        a, b = float(a), float(b)
+        if not 0.0 <= b - a < math.inf:
+            need = "a ≤ b, a finite number apart"
+            raise AttributeValueError("uniform_", got=f"from {a} to {b}", need=need, origin=caller_origin())
         drawn = array_functions().random.uniform(shape=this.shape) * (b - a) + a
         return self._settled("uniform_", drawn.astype(this.dtype))
 
