@@ -128,6 +128,7 @@ BAD = (
     ),
     Bad(EMBED, EmbedAttrs((20,), 0, (-4, 1)), (ROWS,), ShapeError, "at elements -8..3"),
     Bad(EMBED, EmbedAttrs((20,), 0, (1,)), (ROWS,), AttributeValueError, "one per axis"),
+    Bad(EMBED, EmbedAttrs((3,), 0, (2**63,)), (spec((0,)),), AttributeValueError, "an offset and strides of 64 bits"),
     Bad(
         GEMM, GEMM_ATTRS, (spec((4, 3)), spec((5, 3)), None), ShapeError, "got a=f32[4, 3], b=f32[5, 3]; need a's k (3)"
     ),

@@ -17,6 +17,7 @@ from nnc.errors import AttributeValueError, DTypeError, ShapeError
 from nnc.ops.batching import BatchedCall, batched_behind
 from nnc.ops.examples import MATRIX, Example
 from nnc.ops.movement.copy import contiguous
+from nnc.ops.number import LEAST
 from nnc.ops.operand import Operand, T, apply
 from nnc.ops.permutation import Permutation, Permuted, fits
 from nnc.ops.precision import FOLLOW
@@ -77,6 +78,9 @@ def _infer_embed(attrs: EmbedAttrs, specs: Specs) -> Specs:
     shape = check_shape(attrs.shape)
     if len(attrs.strides) != x.rank:
         raise AttributeValueError("embed", got=f"strides {list(attrs.strides)} for {x}", need="one per axis")
+    # Of what has no elements, and of axes of one, all others would do.
+    if not all(LEAST <= step < -LEAST for step in (attrs.offset, *attrs.strides)):
+        raise AttributeValueError("embed", got="a place beyond 2^63", need="an offset and strides of 64 bits")
     reach = [(size - 1) * stride for size, stride in zip(x.shape, attrs.strides, strict=True)]
     first = attrs.offset + sum(step for step in reach if step < 0)
     last = attrs.offset + sum(step for step in reach if step > 0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
 from nnc.errors import UsageError
+from nnc.ops.movement.movement import CONCATENATE
 from nnc.symbolic.compiler.compiled import Compiled
 from nnc.symbolic.compiler.order.choose import predecessors
-from nnc.symbolic.compiler.order.least import Again, LeastPeak, Once, least_peak, runs_of
+from nnc.symbolic.compiler.order.least import LeastPeak, OrdersAgain, OrdersOnce, least_peak, runs_of
 from nnc.symbolic.compiler.order.uses import any_order_bytes
 
-STATES = 20_000
+LOOKS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +21,8 @@ class LeastMemory:
     """Bytes of a program's arena, and below which no plan of it can be.
 
     `this_order` is of the order that was chosen, `any_order` of all orders in which each exec runs once, and `again` of
-    those in which execs run as often as that helps, whatever shares memory. A search that has `ended` found an order of
-    so many bytes, for which a plan may still need more; one that was broken off gives a bound that is too low.
+    those in which execs run as often as that helps, whatever shares memory. Where a bound is `exact` there is an order
+    of so many bytes, for which a plan may still need more.
     """
 
     arena: int
@@ -29,7 +32,7 @@ class LeastMemory:
 
     def __str__(self) -> str:
         def text(peak: LeastPeak) -> str:
-            return f"{peak.nbytes} B" + ("" if peak.ended else " at the least (broken off)")
+            return f"{peak.nbytes} B" if peak.exact else f"{peak.nbytes} B, which may be too low"
 
         return (
             f"arena {self.arena} B; no plan of this order is below {self.this_order} B, none of any order below "
@@ -38,12 +41,13 @@ class LeastMemory:
 
 
 @checked
-def least_memory(compiled: Compiled, states: Count = STATES) -> LeastMemory:
+def least_memory(compiled: Compiled, looks: Count = LOOKS) -> LeastMemory:
     """Search for the least bytes that a compiled graph needs: exact for some 30 execs, and bounds for larger ones.
 
-    At each step of a search at most so many `states` are looked at. Values in files take no memory, and inputs of a
-    concatenation may be computed in it, so they do not count. Raises `UsageError` for a graph with loops or branches,
-    and for one on several devices.
+    Each of some twenty searches looks at execs at most `looks` times, and gives what it knows where it is broken off.
+    Bounds are not exact either where inputs of a concatenation, which may be computed in it, do not count, and with
+    execs that run again where new values are written over old ones. Values in files take no memory. Raises
+    `UsageError` for a graph with loops or branches, and for one on several devices.
 
     >>> from nnc import ops
     >>> from nnc.core.values.spec import spec
@@ -51,7 +55,8 @@ def least_memory(compiled: Compiled, states: Count = STATES) -> LeastMemory:
     >>> graph = SymbolicGraph()
     >>> wide = ops.broadcast_to(ops.exp(graph.input(spec((1, 16)))), (64, 16))
     >>> least = least_memory(compile(graph, [ops.reduce_sum(ops.sin(wide)), ops.reduce_sum(wide)]))
-    >>> least.arena, least.any_order.nbytes, least.again.nbytes
+    >>> least.arena, least.any_order, least.again
+    (4224, LeastPeak(nbytes=4224, exact=True), LeastPeak(nbytes=4224, exact=True))
     """
     planned, uses = compiled.planned, compiled.planned.uses
     graph = planned.graph
@@ -62,6 +67,11 @@ def least_memory(compiled: Compiled, states: Count = STATES) -> LeastMemory:
     there = [root for root in planned.inputs() if root in uses.nbytes]
     runs = runs_of(graph, uses, before, there)
     low, high = max(any_order_bytes(graph, uses), runs.memory(runs.begin)), compiled.memory().lower_bound
-    any_order = least_peak(Once(runs, states).enough, min(low, high), high)
-    again = least_peak(Again(runs, states).enough, min(low, high), any_order.nbytes)
+    any_order = least_peak(OrdersOnce(runs, looks).enough, min(low, high), high)
+    fits = any_order.nbytes if any_order.exact else high
+    again = least_peak(OrdersAgain(runs, looks).enough, min(low, high), fits)
+    any_order = replace(any_order, nbytes=max(any_order.nbytes, again.nbytes))
+    if any(graph.execs[key].command.op is CONCATENATE for key in planned.order):
+        any_order, again = replace(any_order, exact=False), replace(again, exact=False)
+    again = replace(again, exact=again.exact and not compiled.bindings.carried)
     return LeastMemory(compiled.memory().arena, high, any_order, again)

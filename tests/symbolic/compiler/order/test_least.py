@@ -10,10 +10,10 @@ from nnc import ops
 from nnc.core.values.spec import spec
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.compiler.order.choose import predecessors
-from nnc.symbolic.compiler.order.least import Again, LeastPeak, Once, Runs, least_peak, runs_of
+from nnc.symbolic.compiler.order.least import GraphBits, LeastPeak, OrdersAgain, OrdersOnce, least_peak, runs_of
 from nnc.symbolic.compiler.order.uses import Uses, any_order_bytes, peak_bytes, uses_of
 
-MANY = 100_000
+MANY = 10_000_000
 
 
 def program(seed: int) -> tuple[SymbolicGraph, Uses]:
@@ -45,16 +45,16 @@ def program(seed: int) -> tuple[SymbolicGraph, Uses]:
     return graph, uses_of(graph, execs, (), kept)
 
 
-def runs_for(graph: SymbolicGraph, uses: Uses, *, begin: bool) -> Runs:
+def runs_for(graph: SymbolicGraph, uses: Uses, *, begin: bool) -> GraphBits:
     before = predecessors(graph, tuple(uses.reads), uses, {})
     written = {root for roots in uses.writes.values() for root in roots}
     return runs_of(graph, uses, before, uses.nbytes.keys() - written if begin else (), alignment=1)
 
 
-def searched(runs: Runs, low: int, peak: int, states: int = MANY) -> tuple[LeastPeak, LeastPeak]:
+def searched(runs: GraphBits, low: int, peak: int, looks: int = MANY) -> tuple[LeastPeak, LeastPeak]:
     low = max(low, runs.memory(runs.begin))
-    once = least_peak(Once(runs, states).enough, low, peak)
-    return once, least_peak(Again(runs, states).enough, low, once.nbytes)
+    once = least_peak(OrdersOnce(runs, looks).enough, low, peak)
+    return once, least_peak(OrdersAgain(runs, looks).enough, low, once.nbytes)
 
 
 def least_of_all_orders(graph: SymbolicGraph, uses: Uses) -> int:
@@ -67,7 +67,7 @@ def least_of_all_orders(graph: SymbolicGraph, uses: Uses) -> int:
     return min(peaks)
 
 
-def least_of_all_states(runs: Runs) -> int:
+def least_of_all_states(runs: GraphBits) -> int:
     """Dijkstra by the maximum: load what is given once, run an exec, drop a root."""
     everything = (1 << len(runs.nbytes)) - 1
     goal = runs.kept & ~runs.given
@@ -106,11 +106,11 @@ def test_what_the_searches_find_is_the_least_of_all_orders_and_states() -> None:
         first, low = peak_bytes(tuple(uses.reads), uses), any_order_bytes(graph, uses)
         runs = runs_for(graph, uses, begin=False)
         once, again = searched(runs, low, first)
-        assert once == LeastPeak(least_of_all_orders(graph, uses), ended=True), seed
-        assert again == LeastPeak(least_of_all_states(runs), ended=True), seed
+        assert once == LeastPeak(least_of_all_orders(graph, uses), exact=True), seed
+        assert again == LeastPeak(least_of_all_states(runs), exact=True), seed
         kept = runs_for(graph, uses, begin=True)
-        assert searched(kept, low, 10 * first)[1] == LeastPeak(least_of_all_states(kept), ended=True), seed
-        few = searched(runs, low, first, states=2)
+        assert searched(kept, low, 10 * first)[1] == LeastPeak(least_of_all_states(kept), exact=True), seed
+        few = searched(runs, low, first, looks=2)
         assert few[0].nbytes <= once.nbytes
         assert few[1].nbytes <= again.nbytes
         fewer += once.nbytes < first

@@ -23,11 +23,11 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class BrokenOffError(Exception):
-    """A search that has looked at as many states as it may."""
+    """A search that has looked at execs as often as it may."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ExecBits:
     """An exec with sets of execs and roots as bits; an output of `pairs` (in, out) may take over an input's memory."""
 
     before: int
@@ -39,30 +39,29 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class LeastPeak:
-    """No order is below `nbytes`; where the search has `ended` one reaches them."""
+    """No order is below `nbytes`; where they are `exact` one reaches them."""
 
     nbytes: int
-    ended: bool
+    exact: bool
 
 
-class Runs:
+class GraphBits:
     """The execs of a graph, by number, and the bytes of its roots, by place; `kept` ones are there in the end.
 
     Of roots that nobody writes those of `begin` are there before the first exec, others come when they are read.
     """
 
-    def __init__(self, runs: Sequence[Run], nbytes: Sequence[int], begin: int, kept: int) -> None:
+    def __init__(self, runs: Sequence[ExecBits], nbytes: Sequence[int], begin: int, kept: int) -> None:
         self.runs, self.nbytes, self.begin, self.kept = runs, nbytes, begin, kept
         self.given = ((1 << len(nbytes)) - 1) & ~_union(run.writes for run in runs)
         self.paid = _union(1 << root for root, size in enumerate(nbytes) if size)
-        self._memory: dict[int, int] = {0: 0}
+        self._memory: dict[int, int] = {}
 
     def memory(self, roots: int) -> int:
         """Bytes of a set of roots."""
         known = self._memory.get(roots)
         if known is None:
-            low = roots & -roots
-            known = self._memory[roots] = self.memory(roots ^ low) + self.nbytes[low.bit_length() - 1]
+            known = self._memory[roots] = sum(map(self.nbytes.__getitem__, _bits(roots & self.paid)))
         return known
 
 
@@ -72,7 +71,7 @@ def runs_of(
     before: Mapping[ExecKey, Collection[ExecKey]],
     begin: Collection[TensorKey] = (),
     alignment: int = ALIGNMENT,
-) -> Runs:
+) -> GraphBits:
     """The execs of a graph, each behind those `before` it, where values begin at multiples of `alignment`.
 
     What may be computed in a concatenation takes no bytes, nor does what lies in a file.
@@ -85,18 +84,18 @@ def runs_of(
     def aligned(nbytes: int) -> int:
         return -(-nbytes // alignment) * alignment
 
-    def run_of(key: ExecKey) -> Run:
+    def run_of(key: ExecKey) -> ExecBits:
         reads, writes = (_union(map(roots.__getitem__, row[key])) for row in (uses.reads, uses.writes))
         pairs = tuple(
             (roots[source].bit_length() - 1, roots[target].bit_length() - 1) for source, target in uses.pairs[key]
         )
-        return Run(
+        return ExecBits(
             _union(place[other] for other in before[key]), reads, writes, aligned(uses.scratch.get(key, 0)), pairs
         )
 
     nbytes = [0 if root in free else aligned(uses.nbytes[root]) for root in roots]
     there, kept = (_union(roots[root] for root in some if root in roots) for some in (begin, uses.kept))
-    return Runs([run_of(key) for key in place], nbytes, there, kept)
+    return GraphBits([run_of(key) for key in place], nbytes, there, kept)
 
 
 def least_peak(enough: Callable[[int], bool], low: int, high: int) -> LeastPeak:
@@ -104,22 +103,35 @@ def least_peak(enough: Callable[[int], bool], low: int, high: int) -> LeastPeak:
 
     Where a search is broken off nothing is known of so many bytes: what fewer are not enough for is asked on.
     """
-    ended = True
+    exact = True
     while low < high:
         middle = (low + high) // 2
         try:
             fits = enough(middle)
         except BrokenOffError:
-            fits, ended = True, False
+            fits, exact = True, False
         low, high = (low, middle) if fits else (middle + 1, high)
-    return LeastPeak(low, ended)
+    return LeastPeak(low, exact)
 
 
-class Once:
+class CountedSearch:
+    """A search that looks at execs at most so often, each time it is asked."""
+
+    def __init__(self, runs: GraphBits, looks: int) -> None:
+        self.runs, self.looks, self.left = runs, looks, looks
+
+    def look(self) -> None:
+        """At all execs once; BrokenOffError behind the last time."""
+        self.left -= len(self.runs.runs)
+        if self.left < 0:
+            raise BrokenOffError
+
+
+class OrdersOnce(CountedSearch):
     """Orders in which each exec runs once."""
 
-    def __init__(self, runs: Runs, states: int) -> None:
-        self.runs, self.states = runs, states
+    def __init__(self, runs: GraphBits, looks: int) -> None:
+        super().__init__(runs, looks)
         self.touching = [
             _union(1 << number for number, run in enumerate(runs.runs) if (run.reads | run.writes) >> root & 1)
             for root in range(len(runs.nbytes))
@@ -128,6 +140,7 @@ class Once:
     def enough(self, limit: int) -> bool:
         """Whether an order has at most so many bytes alive at each step."""
         everything, seen, waiting = (1 << len(self.runs.runs)) - 1, set[int](), [0]
+        self.left = self.looks
         while waiting:
             done = self._with_what_frees(waiting.pop(), limit)
             if done == everything:
@@ -135,8 +148,6 @@ class Once:
             if done in seen:
                 continue
             seen.add(done)
-            if len(seen) > self.states:
-                raise BrokenOffError
             waiting.extend(done | 1 << number for number in self._ready(done) if self._during(done, number) <= limit)
         return False
 
@@ -153,6 +164,7 @@ class Once:
         return done
 
     def _ready(self, done: int) -> Iterator[int]:
+        self.look()
         for number, run in enumerate(self.runs.runs):
             if not done >> number & 1 and not run.before & ~done:
                 yield number
@@ -175,16 +187,13 @@ class Once:
         return self.runs.memory(alive | run.reads | run.writes) + run.scratch - shared
 
 
-class Again:
+class OrdersAgain(CountedSearch):
     """Orders in which execs run as often as that helps. What is given comes when it is read, and once lost is lost."""
-
-    def __init__(self, runs: Runs, states: int) -> None:
-        self.runs, self.states = runs, states
 
     def enough(self, limit: int) -> bool:
         """Whether so many bytes are enough for all kept roots to be there in the end, and all that costs nothing."""
-        runs = self.runs
-        goal, looked = (runs.kept | ~runs.paid) & ((1 << len(runs.nbytes)) - 1) & ~runs.given, 0
+        runs, self.left = self.runs, self.looks
+        goal = (runs.kept | ~runs.paid) & ((1 << len(runs.nbytes)) - 1) & ~runs.given
         seen, waiting = set[tuple[int, int]](), [(runs.begin, 0)]
         while waiting:
             held, lost = waiting.pop()
@@ -198,9 +207,6 @@ class Again:
                 missing = run.reads & ~held
                 if run.writes & ~held and not missing & (lost | ~runs.given):
                     waiting.extend(self._behind(run, held, lost, limit))
-            looked = len(seen) + len(waiting)
-            if looked > self.states:
-                raise BrokenOffError
         return False
 
     def _with_what_fits(self, held: int, limit: int) -> int:
@@ -208,13 +214,14 @@ class Again:
         going = True
         while going:
             going = False
+            self.look()
             for run in self.runs.runs:
                 more = held | run.writes
                 if more != held and not run.reads & ~held and self.runs.memory(more) + run.scratch <= limit:
                     held, going = more, True
         return held
 
-    def _behind(self, run: Run, held: int, lost: int, limit: int) -> Iterator[tuple[int, int]]:
+    def _behind(self, run: ExecBits, held: int, lost: int, limit: int) -> Iterator[tuple[int, int]]:
         """States behind an exec for which as little is dropped as makes it fit, by each way to share memory."""
         runs, begin = self.runs, held | run.reads
         loose = begin & ~run.reads & runs.paid
@@ -229,7 +236,7 @@ class Again:
 
     def _largest(self, loose: int, room: int) -> Iterator[int]:
         """Sets of loose roots, in so many bytes, to which no other one can be added."""
-        bits = [1 << root for root in range(len(self.runs.nbytes)) if loose >> root & 1]
+        bits = [1 << root for root in _bits(loose)]
         if room < 0:
             return
         if self.runs.memory(loose) <= room:
@@ -237,10 +244,18 @@ class Again:
             return
         if len(bits) > MOST_DROPPABLE:
             raise BrokenOffError
+        self.left -= 1 << len(bits)
         for stays in (sum(chosen) for count in range(len(bits)) for chosen in combinations(bits, count)):
             least = min(self.runs.memory(bit) for bit in bits if not bit & stays)
             if room - least < self.runs.memory(stays) <= room:
                 yield stays
+
+
+def _bits(roots: int) -> Iterator[int]:
+    while roots:
+        low = roots & -roots
+        yield low.bit_length() - 1
+        roots ^= low
 
 
 def _union(sets: Iterable[int]) -> int:
