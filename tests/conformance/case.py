@@ -7,6 +7,7 @@ Integers get the values of a row times 8, rounded, so that one row serves all el
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,3 +139,16 @@ def as_type(values: Array, dtype: DType, *, scaled: bool) -> Array:
     whole = np.rint(8 * np.nan_to_num(values, posinf=9, neginf=-9))
     integers: Array = (np.abs(whole) if dtype is U8 else whole).astype(dtype.numpy)
     return integers
+
+
+def names_of(cases: Sequence[Case]) -> dict[Case, str]:
+    """A name of its own for each row: its text, and behind that of an earlier row which one it is.
+
+    pytest would number all that have one text, the first too, so that none is found by the text.
+    """
+    earlier = Counter[str]()
+    names: dict[Case, str] = {}
+    for case in cases:
+        earlier[str(case)] += 1
+        names[case] = str(case) if earlier[str(case)] == 1 else f"{case}-no{earlier[str(case)]}"
+    return names

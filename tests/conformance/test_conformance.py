@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.conformance.case import names_of
 from tests.conformance.cases import CASES, Case
 from tests.conformance.runs import (
     BACKENDS,
@@ -26,7 +27,10 @@ from nnc.ops.operators import OPERATORS
 from nnc.ops.rules import INPLACE, infer
 
 # Of an operator the first row runs always, and those behind it take turns.
-ROWS = [pytest.param(case, marks=pytest.mark.turns(1 if ROW[case] == 0 else 4), id=str(case)) for case in CASES]
+ROWS = [
+    pytest.param(case, marks=pytest.mark.turns(1 if ROW[case] == 0 else 4), id=name)
+    for case, name in names_of(CASES).items()
+]
 
 
 # What a backend claims of a row is asked when the row runs: asking for all rows took each worker 4 s of its collection.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from tests.near import imports_of_tests, near
+from tests.conformance.case import names_of
+from tests.conformance.cases import CASES
+from tests.near import first_rows, imports_of_tests, near
 
 
 def of(*paths: str) -> list[str]:
@@ -29,6 +31,13 @@ def test_a_family_is_near_a_row_of_each_of_its_operators() -> None:
     rows = [argument for argument in of("src/nnc/codegen/kernels/random/random.py") if "conformance" in argument]
     assert any("[dropout-" in row for row in rows)
     assert not any("gemm" in row for row in rows)
+
+
+def test_each_row_has_a_name_of_its_own() -> None:
+    """pytest numbers rows of one text: `--near` ran none of a family where that was an operator's first."""
+    names = names_of(CASES).values()
+    assert len(set(names)) == len(names)
+    assert {name for _, name in first_rows()} <= set(names)
 
 
 def test_doctests_and_pages_are_near_themselves() -> None:
