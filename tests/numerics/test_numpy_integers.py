@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import nnc
+from nnc.core.values.spec import spec
+from nnc.errors import AttributeValueError
+from nnc.symbolic import SymbolicGraph
 
 X = nnc.array(np.arange(24, dtype=np.float32).reshape(2, 3, 4))
 SQUARE = nnc.array(np.eye(3, dtype=np.float32) * 2)
@@ -40,3 +43,10 @@ ROWS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_integers_of_numpy_are_integers(name: str) -> None:
     np.testing.assert_array_equal(ROWS[name](np.int64).numpy(), ROWS[name](int).numpy())
+
+
+def test_rows_of_an_array_are_no_axes_however_many_they_are() -> None:
+    rows: Any = SymbolicGraph().input(spec((2**40, 2)))
+    for refused in (lambda: nnc.sum(nnc.ones(3), rows), lambda: nnc.linalg.norm(0.5, "nuc", rows)):
+        with pytest.raises(AttributeValueError, match="axes: got more than 1024"):
+            refused()

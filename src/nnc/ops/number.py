@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import islice
 from typing import SupportsFloat, SupportsIndex, cast
 
 import ml_dtypes
@@ -15,23 +16,31 @@ import numpy as np
 
 from nnc.core.values.dtype import DType
 from nnc.core.values.sizes import is_power_of_two, size_of
+from nnc.errors import AttributeValueError
 
 Number = int | float
 # Python's integers and NumPy's: an axis, a size or a count is one of these wherever several may be given.
 INTEGERS = (int, np.integer)
+SEVERAL = 1024
 LEAST = -(1 << 63)  # the least i64
 # Floats of larger magnitude may stand for several integers.
 EXACT = 1 << 53
 
 
 def integers_of(values: int | Iterable[int]) -> tuple[int, ...]:
-    """One integer, or several, as a tuple: axes, sizes, counts.
+    """One integer, or several, as a tuple: axes, sizes, counts. AttributeValueError where they are more than 1,024.
 
     >>> integers_of(2), integers_of([0, 1])
     ((2,), (0, 1))
     """
     if not isinstance(values, INTEGERS):
-        return tuple(values)
+        # An array would give a row at a time, and may have 2^40 of them.
+        several = tuple(islice(values, SEVERAL + 1))
+        if len(several) > SEVERAL:
+            raise AttributeValueError(
+                "axes", got=f"more than {SEVERAL}", need="one integer or several: axes, sizes, counts"
+            )
+        return several
     # A size of a graph in the making keeps what it follows from.
     return (int(values) if size_of(values) is None else values,)
 
