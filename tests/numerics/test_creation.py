@@ -119,6 +119,7 @@ def test_refusals() -> None:
         (lambda: nnc.diagonal(X, 0, 1, 1), AttributeValueError, "two axes"),
         (lambda: nnc.vander(X), ShapeError, "a vector"),
         (lambda: nnc.zeros((2, -1)), ShapeError, "-1"),
+        (lambda: nnc.Tensor(10**20), ShapeError, "at most 2\\^62 bytes"),
         (lambda: nnc.zeros(2, "f31"), DTypeError, "f31"),
         (lambda: nnc.arange(0, 1, 0), ArgumentError, "arange"),
         (lambda: nnc.eye(2, requires_grad=True), ArgumentError, "nnc.variable"),

@@ -19,7 +19,7 @@ from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.manipulation import place_of as place_of
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import C64, C128, F32, F64, AnyDType, DType, dtype_of
-from nnc.core.values.spec import check_shape
+from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.promotion import beside_number, promoted
@@ -136,7 +136,7 @@ else:
         def __call__(cls, *data: Tree, **options: Tree) -> Variable:
             """Of values in f32 unless `dtype` is given, or zeros of these sizes."""
             if data and all(type(size) is int for size in data):
-                return tensor(np.zeros(data, np.float32), **options)
+                return tensor(Tensor.zeros(TensorSpec(check_shape(data, "Tensor"), F32)), **options)
             if not data:
                 return tensor(np.zeros(0, np.float32), **options)
             if isinstance(data[0], ArrayOperand) or hasattr(data[0], "dtype"):
