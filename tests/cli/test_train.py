@@ -12,11 +12,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.forks import ForkedProgram
 
 from nnc import nn
+from nnc.cli.progress import shown
 from nnc.cli.recipe import Notes
 from nnc.cli.recipes import RECIPES
 from nnc.core.values.serialize import save_tensors
@@ -469,3 +472,15 @@ def test_a_profile_is_a_page_or_a_trace(call) -> None:
         "--profile: got run.txt; need a file that ends with .html or .json"
         in call("train", "digits", "--profile", "run.txt").complaint()
     )
+
+
+def test_of_several_ranks_the_first_shows_its_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training: Any = SimpleNamespace(task=SimpleNamespace(measure=SimpleNamespace(name="loss")))
+    progress: Any = SimpleNamespace(epoch_done=True, epoch=0, epochs=1, loss=0.5)
+    for rank, told in ((0, "epoch 1/1  loss 0.5000  3 samples/s\n"), (1, "")):
+        monkeypatch.setattr("nnc.cli.progress.world", lambda rank=rank: SimpleNamespace(rank=rank))
+        with shown(training) as show:
+            show(progress, 3.0)
+        assert capsys.readouterr().err == told

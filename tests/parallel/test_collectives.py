@@ -17,6 +17,7 @@ FUNCTIONS = (
     parallel.broadcast,
     parallel.reduce,
     parallel.shift,
+    lambda x: parallel.send(x, 0, 0),
 )
 
 

@@ -19,11 +19,14 @@ def test_every_operation_gives_what_numpy_makes_of_all_inputs_in_the_order_of_ra
 
 
 def test_ranks_that_do_something_else_are_named(launched: Launched) -> None:
-    result = launched(2, "failing.py", "other shape", "other operation", "late")
+    kinds = ("other rows", "other program", "other number", "other shape", "other operation", "late")
+    result = launched(2, "failing.py", *kinds)
     assert result.returncode != 0
     for message in (
-        "got allreduce on rank 0, another allreduce on rank 1",
-        "got allreduce on rank 0, all_gather on rank 1",
+        "the program: got 'tanh' on rank 0, 'exp' on rank 1",
+        "affine(scale=3.0) <- %2' on rank 0, '%3: f32[2] = affine(scale=4.0) <- %2' on rank 1",
+        "got allreduce of float64[4] (operation 1) on rank 0, allreduce of float64[5] (operation 1) on rank 1",
+        "got allreduce of float64[4] (operation 1) on rank 0, all_gather of float64[4] (operation 1) on rank 1",
         "rank 0 waiting 1 s in allreduce for rank 1",
     ):
         assert message in result.stderr

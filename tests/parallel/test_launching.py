@@ -29,7 +29,7 @@ def test_what_raises_on_one_rank_ends_all_with_its_traceback(launched: Launched)
 
 
 @mpi
-def test_ranks_that_fail_begin_anew_so_often_and_print_to_files(tmp_path: Path) -> None:
+def test_ranks_that_fail_say_so_begin_anew_so_often_and_print_to_files(tmp_path: Path) -> None:
     script = tmp_path / "once.py"
     script.write_text(
         "import os, sys\nprint('start', os.environ['NNC_RESTART'])\nsys.exit(os.environ['NNC_RESTART'] == '0')\n"
@@ -40,6 +40,7 @@ def test_ranks_that_fail_begin_anew_so_often_and_print_to_files(tmp_path: Path) 
     assert told == ["ended with 1; start 2 of 3"]
     logs = [(tmp_path / "logs" / f"rank-{rank}.log").read_text() for rank in (0, 1)]
     assert all("start 1" in text for text in logs)
+    assert any(f"[rank {rank}] ended with 1" in text for rank, text in enumerate(logs))
 
 
 def test_what_cannot_be_launched_says_so() -> None:
@@ -47,5 +48,7 @@ def test_what_cannot_be_launched_says_so() -> None:
         launch(2, [])
     with pytest.raises(UsageError, match=r"got no file nothing\.py; need a script"):
         launch(2, ["nothing.py"])
+    with pytest.raises(UsageError, match=r"got no file no-hosts; need a file of hosts"):
+        launch(2, [str(PROGRAMS / "failing.py")], hosts=Path("no-hosts"))
     with pytest.raises(ArgumentError):
         launch(0, [str(PROGRAMS / "failing.py")])

@@ -236,7 +236,7 @@ def test_sixteen_bits_and_ranks_that_begin_otherwise() -> None:
     one = trained(model(None), x, y)
     for many in run_ranks(2, lambda rank: trained(model(Mesh(tensor=2)), x, y)):
         assert_same(many, one, 2e-2)
-    with pytest.raises(DisagreementError, match="one on rank 0, another on rank 1"):
+    with pytest.raises(DisagreementError, match="'seed=0' on rank 0, 'seed=1' on rank 1"):
         run_ranks(2, lambda rank: model(Mesh(tensor=2), rank).train_on_batch(x, y))
 
 
@@ -250,6 +250,20 @@ def test_layers_of_one_s_own_lie_elsewhere_on_each_rank() -> None:
 
     first, second = run_ranks(2, run)
     assert first == second
+
+
+def test_ranks_of_another_graph_are_told_what_differs() -> None:
+    """Layers of one's own look alike; parts of a batch are of other sizes, which is no difference."""
+
+    def run(rank: int, factor: float) -> float:
+        layer = nn.Sequential(nn.Dense(3), nn.Lambda(lambda h: h * factor))
+        model = nn.Model(layer, (3,), mesh=Mesh(data=2))
+        return model.train_on_batch(np.ones((4 + rank, 3), np.float32), np.zeros(4 + rank, int))[0]
+
+    first, second = run_ranks(2, lambda rank: run(rank, 2.0))
+    assert first == second
+    with pytest.raises(DisagreementError, match=r"graph of train: .*scale=2.0.* on rank 0, .*scale=3.0.* on rank 1"):
+        run_ranks(2, lambda rank: run(rank, 2.0 + rank))
 
 
 def test_what_cannot_be_split_says_so() -> None:

@@ -11,12 +11,15 @@ from rich import progress as bars
 from nnc.cli.terminal import errors
 from nnc.cli.training import Show, Training
 from nnc.nn import Progress
+from nnc.parallel import world
 
 
 @contextmanager
 def shown(training: Training) -> Iterator[Show]:
-    """What training calls after each update, for as long as it is open."""
-    if sys.stderr.isatty():
+    """What training calls after each update, for as long as it is open; of several ranks the first shows it."""
+    if world().rank:
+        yield lambda progress, speed: None
+    elif sys.stderr.isatty():
         with _bar() as bar:
             yield _bar_of(bar, training)
     else:

@@ -20,6 +20,7 @@ from nnc.parallel.collectives import allreduce_all as allreduce_all
 from nnc.parallel.collectives import broadcast as broadcast
 from nnc.parallel.collectives import reduce as reduce
 from nnc.parallel.collectives import reduce_scatter as reduce_scatter
+from nnc.parallel.collectives import send as send
 from nnc.parallel.collectives import shift as shift
 from nnc.parallel.communicator import Communicator as Communicator
 from nnc.parallel.communicator import world as world

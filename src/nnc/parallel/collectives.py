@@ -28,11 +28,14 @@ from nnc.ops.composed.custom import Arrays, custom_operator
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.operand import T, apply
 from nnc.ops.rules import Applied, Gradients, Inplace, Specs
-from nnc.parallel.communicator import Communicator, Reduction
+from nnc.parallel.communicator import Communicator
 from nnc.parallel.mesh import RankGroup, everyone, joined
+from nnc.parallel.messages.rank_sums import Reduction
+from nnc.symbolic.sharing.rank_programs import NAMING
 
 A = TypeVar("A")
 G = TypeVar("G", bound="AmongRanks")
+N = TypeVar("N", "ReductionAttrs", "GroupAttrs", "RootAttrs", "ShiftAttrs", "SendAttrs")
 # `Any`: elements of any type.
 Outputs = Sequence[NDArray[Any]]
 
@@ -79,6 +82,15 @@ class ShiftAttrs:
 
     group: RankGroup
     by: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SendAttrs:
+    """Among whom, from which of them, and to which."""
+
+    group: RankGroup
+    source: int
+    target: int
 
 
 def _same(attrs: object, specs: Specs) -> Specs:
@@ -232,6 +244,24 @@ SHIFT: Op[ShiftAttrs] = custom_operator(
     doc="y_r = x_(r - by), in a ring",
 )
 
+SEND: Op[SendAttrs] = custom_operator(
+    "send",
+    SendAttrs,
+    infer=_same,
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.send(x, attrs.source, attrs.target)),
+    gradient=transposed_gradient(lambda: SEND, lambda attrs: SendAttrs(attrs.group, attrs.target, attrs.source)),
+    registry=REGISTRY,
+    doc="y_target = x_source, and 0 elsewhere",
+)
+
+
+def _named(attrs: N, program: str) -> N:
+    return replace(attrs, group=replace(attrs.group, program=program))
+
+
+for _op in (ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, REDUCE, SHIFT, SEND):
+    NAMING.set(_op, _named)
+
 
 @checked
 def allreduce(x: T, operation: Reduction = "sum", group: RankGroup | None = None) -> T:
@@ -282,3 +312,9 @@ def reduce(x: T, root: int = 0, group: RankGroup | None = None) -> T:
 def shift(x: T, by: int = 1, group: RankGroup | None = None) -> T:
     """x of the rank `by` before us, in a ring: what pipelines hand on."""
     return apply(SHIFT, ShiftAttrs(group or everyone(), by), x)
+
+
+@checked
+def send(x: T, source: int, target: int, group: RankGroup | None = None) -> T:
+    """x of rank `source` on rank `target`, which receives it, and zeros on the others; all ranks call it."""
+    return apply(SEND, SendAttrs(group or everyone(), source, target), x)

@@ -19,27 +19,24 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from nnc.arguments import checked
 from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError, UsageError
+from nnc.parallel.messages.differences import KINDS, RankOperation, first_difference, name_of
+from nnc.parallel.messages.rank_sums import Array, Reduction, reduced
 from nnc.parallel.places import mpi, rank_in
 
-Reduction: TypeAlias = Literal["sum", "mean", "max", "min"]
-# Elements of any type: they travel as bytes.
-Array: TypeAlias = NDArray[Any]
 # A communicator of mpi4py, which is known only where it is installed.
 Wire: TypeAlias = Any
 
-REDUCTIONS: tuple[str, ...] = get_args(Reduction)
 TIMEOUT = 300.0
 # Up to here everybody sends everything to everybody: one trip instead of two (2 ranks on Zen 4: 31 against 52 us).
 WHOLE_BYTES = 16 << 10
@@ -47,25 +44,8 @@ WHOLE_BYTES = 16 << 10
 PART_BYTES = 4 << 20
 # How long a wait asks again and again before it sleeps in between.
 SPINNING_SECONDS, SLEEP_SECONDS = 0.002, 0.0002
-
-
-# Kinds of operations that a tag can tell apart.
-KINDS = 16
-
-
-class RankOperation(IntEnum):
-    """What ranks do together: a part of the tag that their messages carry."""
-
-    ALLREDUCE = 1
-    ALL_GATHER = 2
-    REDUCE_SCATTER = 3
-    ALL_TO_ALL = 4
-    BROADCAST = 5
-    REDUCE = 6
-    SHIFT = 7
-    BARRIER = 8
-    AGREE = 9
-    HAND_OVER = 10
+# How long a rank that does something else is given to say what.
+WORDS_SECONDS, WORDS_BYTES = 0.5, 200
 
 
 class Communicator:
@@ -84,6 +64,8 @@ class Communicator:
         most = 32_767 if wire is None else int(wire.Get_attr(mpi().TAG_UB) or 32_767)
         self._digests = most // KINDS
         self._turn = 0
+        # What is done now, in words.
+        self._doing = "nothing"
         self._one_at_a_time = threading.Lock()
         # After a wait that was broken off: buffers that messages may still be written to, and why nothing goes on.
         self._abandoned: list[object] = []
@@ -134,13 +116,13 @@ class Communicator:
         if flat.nbytes <= WHOLE_BYTES:
             parts = np.empty((self.size, flat.size), flat.dtype)
             self._trade(tag, dict.fromkeys(range(self.size), flat), dict(enumerate(parts)))
-            flat[...] = _reduced(parts, operation)
+            flat[...] = reduced(parts, operation)
             return
         chunks = self._chunks(flat)
         own = chunks[self.rank]
         parts = np.empty((self.size, own.size), flat.dtype)
         self._trade(tag, dict(enumerate(chunks)), dict(enumerate(parts)))
-        own[...] = _reduced(parts, operation)
+        own[...] = reduced(parts, operation)
         self._trade(tag, dict.fromkeys(range(self.size), own), dict(enumerate(chunks)))
 
     @checked
@@ -153,7 +135,7 @@ class Communicator:
         tag = self._tag(RankOperation.REDUCE_SCATTER, array, operation)
         parts = np.empty(blocks.shape, blocks.dtype)
         self._trade(tag, dict(enumerate(blocks)), dict(enumerate(parts)))
-        return _reduced(parts, operation)
+        return reduced(parts, operation)
 
     @checked
     def all_gather(self, array: ArrayLike) -> Array:
@@ -177,7 +159,7 @@ class Communicator:
             parts = np.empty((self.size, mine), whole.dtype)
             tag = self._tag(RankOperation.REDUCE_SCATTER, whole, begin)
             self._trade(tag, dict(enumerate(pieces)), dict(enumerate(parts)))
-            own[begin : begin + mine] = _reduced(parts, "sum")
+            own[begin : begin + mine] = reduced(parts, "sum")
 
     def gather_pieces(self, own: Array, whole: Array) -> None:
         """whole[elements] = the pieces of all ranks, one behind the other: all as long as `own`, the last ones cut."""
@@ -224,7 +206,7 @@ class Communicator:
         tag, first = self._tag(RankOperation.REDUCE, array, operation, root), self.rank == root
         parts = np.empty((self.size if first else 0, array.size), array.dtype)
         self._trade(tag, {root: array.reshape(-1)}, dict(enumerate(parts)))
-        return _reduced(parts, operation).reshape(array.shape) if first else np.zeros(array.shape, array.dtype)
+        return reduced(parts, operation).reshape(array.shape) if first else np.zeros(array.shape, array.dtype)
 
     @checked
     def shift(self, array: ArrayLike, by: int = 1) -> Array:
@@ -234,6 +216,18 @@ class Communicator:
         tag = self._tag(RankOperation.SHIFT, array, by)
         self._trade(tag, {(self.rank + by) % self.size: array}, {(self.rank - by) % self.size: received})
         return received
+
+    @checked
+    def send(self, array: ArrayLike, source: int, target: int) -> Array:
+        """x of rank `source` on rank `target`, which receives it, and zeros on the others; all ranks call it."""
+        self._check_rank("send", source)
+        self._check_rank("send", target)
+        array = _in_order(array)
+        received = np.zeros(array.shape, array.dtype)
+        tag = self._tag(RankOperation.SEND, array, source, target)
+        sends, receives = ({target: array}, {source: received}) if source != target else ({}, {})
+        self._trade(tag, sends if self.rank == source else {}, receives if self.rank == target else {})
+        return np.array(array) if self.rank == source == target else received
 
     def hand_over(self, array: Array, rank: int, label: str) -> None:
         """Send a rank this array, which `take_in` of the same label gives there; we go on before it has come."""
@@ -250,6 +244,7 @@ class Communicator:
         """What a rank hands over by this label."""
         self._taken[rank] = self._taken.get(rank, 0) + 1
         received = np.empty(shape, dtype)
+        self._doing = f"take_in of {dtype}{[*shape]}, {label}"
         self._trade(self._letter(self._taken[rank], shape, dtype, label), {}, {rank: received})
         return received
 
@@ -275,18 +270,36 @@ class Communicator:
         """Whether any rank asks for it: the same answer on all."""
         return bool(self.allreduce(np.array([asked], np.uint8), "max")[0])
 
-    def agree(self, subject: str, text: str | bytes) -> None:
-        """DisagreementError, on every rank, where the ranks do not give the same text."""
-        data = text.encode() if isinstance(text, str) else text
-        digests = self._gathered_bytes(RankOperation.AGREE, hashlib.sha256(data).digest())
+    def agree(self, subject: str, text: str, *, fix: str = "give every rank the same seed, options and files") -> None:
+        """DisagreementError, on every rank, where the ranks do not give the same text: with what differs first."""
+        groups = self._groups_of(subject, text)
+        if len(groups) == 1:
+            return
+        first, *others = groups.values()
+        texts = self._gathered_texts(text)
+        one, another = first_difference(texts[first[0]], texts[others[0][0]])
+        elsewhere = _ranks(sorted(rank for ranks in others for rank in ranks))
+        got = f"{one!r} on {_ranks(first)}, {another!r} on {elsewhere}"
+        raise DisagreementError(subject, got=got, need="the same on every rank", fix=fix)
+
+    def all_the_same(self, subject: str, text: str) -> bool:
+        """Whether all ranks give this text: the same answer on all."""
+        return len(self._groups_of(subject, text)) == 1
+
+    def _groups_of(self, subject: str, text: str) -> dict[bytes, list[int]]:
+        """The ranks that give the same text, by its digest."""
         groups: dict[bytes, list[int]] = {}
-        for rank, digest in enumerate(digests):
-            groups.setdefault(digest, []).append(rank)
-        if len(groups) > 1:
-            first, *others = groups.values()
-            got = f"one on {_ranks(first)}, another on {_ranks([rank for ranks in others for rank in ranks])}"
-            fix = "give every rank the same seed, options and files"
-            raise DisagreementError(subject, got=got, need="the same on every rank", fix=fix)
+        digest = hashlib.sha256(text.encode()).digest()
+        for rank, each in enumerate(self._gathered_bytes(RankOperation.AGREE, digest, subject)):
+            groups.setdefault(each, []).append(rank)
+        return groups
+
+    def _gathered_texts(self, text: str) -> list[str]:
+        """Those of all ranks, however long."""
+        data = text.encode()
+        longest = int(self.allreduce(np.array([len(data)], np.int64), "max")[0])
+        texts = self._gathered_bytes(RankOperation.AGREE, data.ljust(longest, b"\0"))
+        return [each.rstrip(b"\0").decode() for each in texts]
 
     def abort(self, code: int = 1) -> None:
         """End all processes of the launch."""
@@ -294,10 +307,12 @@ class Communicator:
             self._wire.Abort(code)
         os._exit(code)
 
-    def _gathered_bytes(self, operation: RankOperation, data: bytes) -> list[bytes]:
+    def _gathered_bytes(self, operation: RankOperation, data: bytes, subject: str = "") -> list[bytes]:
         own = np.frombuffer(data, np.uint8)
         parts = np.empty((self.size, own.size), np.uint8)
-        self._trade(self._tag(operation, own), dict.fromkeys(range(self.size), own), dict(enumerate(parts)))
+        tag = self._tag(operation, own)
+        self._doing = f"{operation.name.lower()} on {subject} (operation {self._turn})" if subject else self._doing
+        self._trade(tag, dict.fromkeys(range(self.size), own), dict(enumerate(parts)))
         return [part.tobytes() for part in parts]
 
     def _blocks(self, subject: str, array: Array) -> Array:
@@ -319,6 +334,7 @@ class Communicator:
     def _tag(self, operation: RankOperation, array: Array, *further: object) -> int:
         """A number that is the same on ranks that do the same: operation, and a digest of its turn and arguments."""
         self._turn += 1
+        self._doing = f"{operation.name.lower()} of {array.dtype}{[*array.shape]} (operation {self._turn})"
         return self._numbered(operation, f"{self._turn} {array.shape} {array.dtype} {further}")
 
     def _numbered(self, operation: RankOperation, text: str) -> int:
@@ -348,7 +364,7 @@ class Communicator:
                     self._wait(part, tag)
             except BaseException as error:
                 told = f": {error.got}" if isinstance(error, RanksError) else ""
-                self.break_off(f"{type(error).__name__} in {_name_of(tag)}{told}")
+                self.break_off(f"{type(error).__name__} in {name_of(tag)}{told}")
                 self._abandoned.append((requests, sends, receives))
                 raise
 
@@ -382,16 +398,27 @@ class Communicator:
         for rank, request in requests.items():
             other = self._wire.Iprobe(rank, mpi().ANY_TAG, status) and status.Get_tag() != tag
             if other and not request.Test():
-                theirs = _name_of(status.Get_tag())
-                mine = _name_of(tag)
-                got = f"{mine} on rank {self.rank}, " + (
-                    f"another {theirs} on rank {rank}" if mine == theirs else f"{theirs} on rank {rank}"
-                )
+                got = f"{self._doing} on rank {self.rank}, {self._words_of(rank, status.Get_tag())} on rank {rank}"
                 need = "the same operations, shapes and types in the same order on every rank"
                 raise DisagreementError(self.name, got=got, need=need)
 
+    def _words_of(self, rank: int, tag: int) -> str:
+        """What a rank does, in its own words, unless it does not come to say so; all others are told what we do."""
+        assert self._wire is not None
+        letter, words = self._numbered(RankOperation.WORDS, ""), np.zeros(WORDS_BYTES, np.uint8)
+        own = np.frombuffer(self._doing.encode()[:WORDS_BYTES].ljust(WORDS_BYTES, b"\0"), np.uint8)
+        sent = [self._wire.Isend(own, other, letter) for other in range(self.size) if other != self.rank]
+        request = self._wire.Irecv(words, rank, letter)
+        self._abandoned.append((sent, own, request, words))
+        end = time.monotonic() + WORDS_SECONDS
+        while not request.Test():
+            if time.monotonic() > end:
+                return f"another {name_of(tag)}"
+            time.sleep(SLEEP_SECONDS)
+        return words.tobytes().rstrip(b"\0").decode(errors="replace")
+
     def _give_up(self, requests: Mapping[int, Any], tag: int, waited: float) -> None:
-        got = f"rank {self.rank} waiting {waited:.0f} s in {_name_of(tag)} for {_ranks([*requests])}"
+        got = f"rank {self.rank} waiting {waited:.0f} s in {name_of(tag)} for {_ranks([*requests])}"
         fix = "look for what that rank does, or raise `timeout`"
         raise RankTimeoutError(self.name, got=got, need="every rank to come", fix=fix)
 
@@ -411,30 +438,6 @@ def _bytes(array: Array) -> Array:
 
 def _ranks(ranks: Sequence[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
-
-
-def _name_of(tag: int) -> str:
-    kind = tag % KINDS
-    return RankOperation(kind).name.lower() if kind in RankOperation._value2member_map_ else "something else"
-
-
-_COMBINE: Mapping[str, Callable[..., object]] = {
-    "sum": np.add,
-    "mean": np.add,
-    "max": np.maximum,
-    "min": np.minimum,
-}
-
-
-def _reduced(parts: Array, operation: Reduction) -> Array:
-    """((part₀ + part₁) + part₂) + …, in f32 where elements have 16 bits, and rounded once."""
-    small = parts.dtype.kind not in "iub" and parts.dtype.itemsize == 2
-    total = parts[0].astype(np.float32) if small else np.array(parts[0])
-    for part in parts[1:]:
-        _COMBINE[operation](total, part, out=total)
-    if operation == "mean":
-        total = (total / len(parts)).astype(total.dtype)
-    return total.astype(parts.dtype) if small else total
 
 
 @cache

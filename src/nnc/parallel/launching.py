@@ -43,6 +43,8 @@ def launch(
     for the program, which goes on from its checkpoint. Ctrl-C ends all ranks and is no failure that is tried again.
     """
     check_program(arguments)
+    if hosts is not None and not hosts.is_file():
+        raise UsageError("launch", got=f"no file {hosts}", need="a file of hosts, one a line", fix="HOST or HOST:RANKS")
     command = command_of(ranks, arguments, hosts)
     environment = dict(os.environ)
     if hosts is None:

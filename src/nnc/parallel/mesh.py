@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from nnc.arguments import Count, checked, explained
 from nnc.classes import dataclass
 from nnc.errors import UsageError
 from nnc.parallel.communicator import Communicator, world
+from nnc.parallel.together import compare_programs
 
 Axis: TypeAlias = Literal["data", "tensor", "pipe"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -27,11 +29,15 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 @checked
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """`size` ranks along one axis of a mesh of `sizes`, data first; the whole world where `axis` is None."""
+    """`size` ranks along one axis of a mesh of `sizes`, data first; the whole world where `axis` is None.
+
+    In a compiled function it has the name of the `program`, which its ranks compare the first time.
+    """
 
     size: Count
     axis: Axis | None = None
     sizes: tuple[Count, Count, Count] = (1, 1, 1)
+    program: str = ""
 
     def __str__(self) -> str:
         return f"{self.axis or 'world'}[{self.size}]"
@@ -90,7 +96,13 @@ def joined(group: RankGroup) -> Communicator:
     """
     with _JOINING:
         if group not in _JOINED:
-            _JOINED[group] = _join(group)
+            whole = replace(group, program="")
+            if whole not in _JOINED:
+                _JOINED[whole] = _join(whole)
+            # Stages have a program each.
+            if group.program and group.axis != "pipe" and _JOINED[whole].size > 1:
+                compare_programs(_JOINED[whole], group.program)
+            _JOINED[group] = _JOINED[whole]
         return _JOINED[group]
 
 

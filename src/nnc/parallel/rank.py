@@ -36,8 +36,9 @@ def main(arguments: list[str]) -> None:
             runpy.run_path(name, run_name="__main__")
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
+        if code:
+            told = f"ended with {code}" if isinstance(error.code, int) else error.code
+            print(f"[rank {ranks.rank}] {told}", file=sys.stderr)
     except BaseException:
         text = traceback.format_exc()
         sys.stderr.write("".join(f"[rank {ranks.rank}] {line}\n" for line in text.splitlines()))

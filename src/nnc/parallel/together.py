@@ -1,4 +1,4 @@
-"""Work that counts only if every rank did its part."""
+"""Work that counts only if every rank did its part, and programs that all ranks run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 from nnc.arguments import explained
 from nnc.errors import RanksError
 from nnc.parallel.communicator import Communicator
+from nnc.symbolic.sharing.rank_programs import TEXTS, ProgramText
 
 R = TypeVar("R")
+SUBJECT, UNKNOWN = "the program", ProgramText("", "", "")
+FIX = "call the same functions on every rank; what differs from rank to rank is an argument, not a number in one"
 
 
 @explained
@@ -29,3 +32,14 @@ def all_or_none(ranks: Communicator, subject: str, work: Callable[[], R]) -> R:
         got = f"a failure on rank {', '.join(map(str, np.flatnonzero(failed)))}"
         raise RanksError(subject, got=got, need="every rank to finish", fix="look at the error of that rank")
     return result
+
+
+def compare_programs(ranks: Communicator, name: str) -> None:
+    """DisagreementError where the ranks have come with programs of other operators.
+
+    So it is for ones of other attributes where their inputs are of the same sizes.
+    """
+    text = TEXTS.get(name, UNKNOWN)
+    ranks.agree(SUBJECT, text.operators or name, fix=FIX)
+    if ranks.all_the_same("inputs of a program", text.inputs) and not ranks.any(asked=not text.graph):
+        ranks.agree(SUBJECT, text.graph, fix=FIX)

@@ -29,6 +29,8 @@ for shape in ((), (3,), (size, 7), (50_001,)):
     assert np.array_equal(ranks.allreduce(own, "max"), np.max(given, axis=0))
     assert np.array_equal(ranks.broadcast(own, size - 1), given[-1])
     assert np.array_equal(ranks.shift(own), given[rank - 1])
+    assert np.array_equal(ranks.send(own, 0, size - 1), given[0] if rank == size - 1 else np.zeros(shape))
+    assert np.array_equal(ranks.send(own, 1, 1), own if rank == 1 else np.zeros(shape))
     assert np.array_equal(ranks.reduce(own, 1), in_order(given) if rank == 1 else np.zeros(shape))
 rows = inputs((size * 4, 5), seed=1)
 mine = slice(4 * rank, 4 * rank + 4)
@@ -50,6 +52,8 @@ gathered = nnc.grad(lambda x: (parallel.all_gather(x) * (rank + 1.0)).sum())(x)
 assert np.allclose(gathered.numpy(), total)
 back = nnc.grad(lambda x: (parallel.shift(x) * (rank + 1.0)).sum())(x)
 assert np.allclose(back.numpy(), (rank + 1) % size + 1)
+sent = nnc.compile(nnc.grad(lambda x, factor: (parallel.send(x, 0, 1) * factor).sum()))
+assert np.allclose(sent(x, nnc.variable(np.float32(rank + 1))).numpy(), 2.0 if rank == 0 else 0.0)
 rooted = nnc.grad(lambda x: (parallel.broadcast(x, 1) * (rank + 1.0)).sum())(x)
 assert np.allclose(rooted.numpy(), total if rank == 1 else 0.0)
 assert nnc.grad(lambda x: (parallel.reduce(x, 1) ** 2.0).sum())(x).shape == (4,)
@@ -62,7 +66,7 @@ try:
     ranks.agree("seed", str(rank))
 except DisagreementError as error:
     told = str(error)
-assert "one on rank 0, another on rank" in told
+assert "'0' on rank 0, '1' on rank" in told
 ranks.barrier()
 # One rank alone: mpiexec may put the lines of several into each other.
 if rank == 0:

@@ -1,17 +1,41 @@
-"""Run by two ranks, of which the second does something else: failing.py KIND…, each kind in a group of its own."""
+"""Run by two ranks, of which the second does something else: failing.py KIND…, each kind in a group of its own.
+
+What compiled functions do among all ranks comes first.
+"""
 
 import sys
 import time
 
 import numpy as np
 
+import nnc
 from nnc import parallel
 from nnc.errors import DisagreementError
 
 ranks = parallel.world()
+
+
+STEPS = {"other rows": (nnc.sin, nnc.sin), "other number": (nnc.cos, nnc.cos), "other program": (nnc.tanh, nnc.exp)}
+
+
+def run_program(kind):
+    """A compiled function that is another one on each rank, or that is given rows of another number."""
+    factor, rows = (
+        (3.0 + ranks.rank if kind == "other number" else 3.0),
+        (4 + ranks.rank if kind == "other rows" else 4),
+    )
+    x, step = nnc.variable(np.ones((rows, 2), np.float32)), STEPS[kind][ranks.rank]
+    function = nnc.compile(lambda x: parallel.allreduce(step(x).mean(0) * factor))
+    for _ in range(3):
+        function(x)
+
+
 for kind in sys.argv[1:]:
     group = ranks.split(0, kind)
     try:
+        if kind in STEPS:
+            run_program(kind)
+            continue
         if ranks.rank == 0:
             group.timeout = 1.0 if kind == "late" else 60.0
             group.allreduce(np.ones(4))

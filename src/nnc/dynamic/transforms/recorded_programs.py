@@ -6,6 +6,7 @@ from nnc.dynamic.transforms.compile_options import CompileOptions
 from nnc.dynamic.transforms.recording import FunctionDraft
 from nnc.symbolic import Compiled, compile
 from nnc.symbolic.kept.kept_graphs import CachedGraph, GraphPlace, RequestedGraph
+from nnc.symbolic.sharing.rank_programs import order_among_ranks
 
 
 def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | CachedGraph:
@@ -27,6 +28,7 @@ def first_program(draft: FunctionDraft, options: CompileOptions) -> Compiled | C
 
 def compiled(draft: FunctionDraft, options: CompileOptions) -> Compiled:
     """What a function did, behind passes, planned."""
+    order_among_ranks(draft.graph)
     return compile(
         draft.graph,
         draft.outputs,

@@ -32,6 +32,7 @@ from nnc.symbolic.kept.kept_graphs import CachedGraph
 from nnc.symbolic.passes import simplify
 from nnc.symbolic.records import ExecKey
 from nnc.symbolic.sharing.openings import Opening, OpenShapes, Shapes
+from nnc.symbolic.sharing.rank_programs import name_program
 from nnc.symbolic.sharing.sized_answers import KnownClaims
 from nnc.symbolic.sharing.templates import GraphRenewal, GraphTemplate
 
@@ -206,6 +207,7 @@ def record(
     # Where random numbers are drawn, each call gives their counter as one more input.
     inputs += [] if trace.counter is None else [trace.counter.symbol]
     captured = tuple([variable for variable, _ in trace.captured.values()])
+    name_program(trace.graph)
     copy = trace.graph.duplicate()
     source = FunctionSource(
         copy.graph,

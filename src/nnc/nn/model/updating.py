@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -16,6 +14,7 @@ from nnc.core.values.spec import Shape
 from nnc.core.values.tensor import Tensor
 from nnc.errors import NotFiniteError, UsageError
 from nnc.nn.model.compiled_steps import ModelSteps
+from nnc.nn.model.rank_agreement import agree_on_step, agree_on_weights
 from nnc.nn.optimization.interruption import PassState
 from nnc.nn.steps.keys import StepKey, StepKind, step_kind
 from nnc.nn.steps.model_step import ModelStep, Values
@@ -23,7 +22,6 @@ from nnc.parallel import RankGroup, count_of_all, joined
 
 R = TypeVar("R")
 BACKWARD = "backward"
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # Mean loss, summed score, outputs where they were asked for, and examples: all of the whole batch but the outputs.
 PassResult = tuple[float, float, tuple[NDArray[np.generic], ...], int]
 
@@ -86,7 +84,7 @@ class ModelUpdates(ModelSteps):
         if update and count:
             key = self._programs.fitting(key)
         step = self._programs.step(key)
-        self._agree(key.kind)
+        self._agree(key.kind, (count, length))
         step.program.allocate()
         if key.padded:
             examples = self._sizes.padded(key, examples, count, length)
@@ -111,7 +109,7 @@ class ModelUpdates(ModelSteps):
 
         return self._whole(subject, step, run, done)
 
-    def _agree(self, kind: StepKind) -> None:
+    def _agree(self, kind: StepKind, size: tuple[int, int]) -> None:
         """DisagreementError where ranks begin with other weights, or train otherwise: asked once for each kind."""
         options = self.options
         if options.ranks is None or options.all_ranks is None or kind in self._agreed:
@@ -120,22 +118,19 @@ class ModelUpdates(ModelSteps):
             self._agree_on_weights(options.ranks)
             if options.tensor_ranks is not None:
                 self._agree_on_weights(options.tensor_ranks)
-        text = f"{options.layer} {options.losses} {options.optimizer} {options.seed} {options.precision}"
-        text = f"{text} {options.clip_norm} {options.clip_value} {options.mesh} {options.zero_stage}"
-        # Where an object lies in memory says nothing of what it is.
-        joined(options.all_ranks).agree(f"Model, {kind.value}", ADDRESS.sub("", text))
+        agree_on_step(options, self.specs, kind, size)
         self._agreed.add(kind)
 
     def _agree_on_weights(self, ranks: RankGroup) -> None:
         """The same of all weights that each of these ranks has as the others have them."""
-        sharding, digest = self.options.sharding, hashlib.sha256()
-        for path, tensor in self.tensors().items():
-            row = self.specs[path]
-            if sharding.splits(row) or (ranks == sharding.tensor and sharding.is_block(row)):
-                continue
-            digest.update(path.encode())
-            digest.update(np.ascontiguousarray(tensor.copied()).view(np.uint8).tobytes())
-        joined(ranks).agree("weights of Model", digest.digest())
+        sharding, specs = self.options.sharding, self.specs
+        common = [
+            path
+            for path, row in specs.items()
+            if not sharding.splits(row) and not (ranks == sharding.tensor and sharding.is_block(row))
+        ]
+        tensors = self.tensors()
+        agree_on_weights(ranks, ((path, tensors[path].copied()) for path in common if path in tensors))
 
     def apply_gradients(self, *, done: Callable[[], object] = nothing) -> None:
         """One update by the mean of `gradients` over their examples, which are zero then, with a call of `done`."""

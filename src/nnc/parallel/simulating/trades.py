@@ -22,6 +22,7 @@ from nnc.parallel.collectives import (
     REDUCE,
     REDUCE_SCATTER,
     REGISTRY,
+    SEND,
     SHIFT,
     SMALL_BYTES,
 )
@@ -147,6 +148,7 @@ _TRADES: dict[Op[Any], Callable[[Any, Specs, Specs, int], Iterable[Trade]]] = {
     # The others send one message each; the root receives them all.
     REDUCE: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
     SHIFT: lambda _, inputs, __, size: [Trade(1, inputs[0].nbytes)],
+    SEND: lambda _, inputs, __, size: [Trade(1, inputs[0].nbytes)],
     UNSHARD: _unshard,
     SHARD_SUM: _shard_sum,
     COMPRESSED_SUM: _compressed_sum,
