@@ -3,7 +3,7 @@
     python benchmarks/hidden_sums.py [--rounds N] [--beta SECONDS]
 
 Two ranks of one thread train Inception-v1 with 8 images each, 26 MB of gradients, over the wire of this machine, which
-is made slow: each trade sleeps `beta` seconds for each byte that a rank sends (8e-9 is 1 Gbit/s), as a network card
+is made slow: each trip sleeps `beta` seconds for each byte that a rank sends (8e-9 is 1 Gbit/s), as a network card
 transfers without the processor. Medians of steps, in turns: `fast` without a delay, `behind` with sums waited for at
 once (as a model with a memory_limit has them), `beside` with sums that go on beside computing.
 
@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from time import perf_counter, sleep
 from typing import Any
@@ -31,12 +31,12 @@ from nnc.parallel.communicator import Communicator
 from nnc.parallel.launching import command_of
 
 # `Any`: bytes of arrays of any kind.
-Arrays = Mapping[int, NDArray[Any]]
+Trades = Sequence[tuple[Mapping[int, NDArray[Any]], Mapping[int, NDArray[Any]]]]
 IMAGES, SIDE = 8, 96
 # No model is as large: a limit makes sums be waited for.
 NO_LIMIT = 1 << 40
 
-trade = Communicator._trade
+trade_all = Communicator._trade_all
 
 
 def steps(rounds: int, beta: float) -> None:
@@ -44,9 +44,10 @@ def steps(rounds: int, beta: float) -> None:
     ranks = parallel.world()
     delay = [0.0]
 
-    def slow(self: Communicator, tag: int, sends: Arrays, receives: Arrays) -> None:
-        sleep(sum(array.nbytes for rank, array in sends.items() if rank != self.rank) * delay[0])
-        trade(self, tag, sends, receives)
+    def slow(self: Communicator, tag: int, trades: Trades) -> None:
+        far = [array.nbytes for sends, _ in trades for rank, array in sends.items() if rank != self.rank]
+        sleep(sum(far) * delay[0])
+        trade_all(self, tag, trades)
 
     beside, behind = (
         nn.Model(
@@ -59,7 +60,7 @@ def steps(rounds: int, beta: float) -> None:
     y = draw.integers(0, 1000, IMAGES)
     cases = {"fast": (beside, 0.0), "behind": (behind, beta), "beside": (beside, beta)}
     times: dict[str, list[float]] = {name: [] for name in cases}
-    with patch.object(Communicator, "_trade", slow):
+    with patch.object(Communicator, "_trade_all", slow):
         for _ in range(rounds + 1):
             for name, (model, delay[0]) in cases.items():
                 ranks.barrier()

@@ -133,13 +133,10 @@ def copy_to_outputs(inputs: Arrays, outputs: Outputs) -> None:
 def reduce_all(ranks: Communicator, arrays: Outputs, operation: Reduction = "sum") -> None:
     """Arrays in their own memory: large ones alone, small ones of one type as one array, a trip for many."""
     small = [y for y in arrays if y.nbytes < SMALL_BYTES or not y.flags.c_contiguous]
-    for y in arrays:
-        if y.nbytes >= SMALL_BYTES and y.flags.c_contiguous:
-            ranks.allreduce_into(y, operation)
-    for kind in dict.fromkeys(y.dtype for y in small):
-        chosen = [y for y in small if y.dtype == kind]
-        whole = np.concatenate([y.reshape(-1) for y in chosen])
-        ranks.allreduce_into(whole, operation)
+    kinds = [[y for y in small if y.dtype == kind] for kind in dict.fromkeys(y.dtype for y in small)]
+    joint = [np.concatenate([y.reshape(-1) for y in chosen]) for chosen in kinds]
+    ranks.allreduce_all_into([y for y in arrays if y.nbytes >= SMALL_BYTES and y.flags.c_contiguous] + joint, operation)
+    for chosen, whole in zip(kinds, joint, strict=True):
         begin = 0
         for y in chosen:
             y[...] = whole[begin : begin + y.size].reshape(y.shape)

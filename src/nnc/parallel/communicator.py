@@ -28,14 +28,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import checked
-from nnc.core.values.tensor import as_array
 from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError, UsageError
 from nnc.parallel.messages.differences import KINDS, RankOperation, first_difference, name_of
+from nnc.parallel.messages.message_arrays import as_bytes, in_order, ranks_text, trips
 from nnc.parallel.messages.rank_sums import Array, Reduction, reduced
 from nnc.parallel.places import mpi, rank_in
 
 # A communicator of mpi4py, which is known only where it is installed.
 Wire: TypeAlias = Any
+# What goes to ranks, or comes from them.
+Arrays: TypeAlias = Mapping[int, Array]
 
 TIMEOUT = 300.0
 # Up to here everybody sends everything to everybody: one trip instead of two (2 ranks on Zen 4: 31 against 52 us).
@@ -97,38 +99,47 @@ class Communicator:
     @checked
     def allreduce(self, array: ArrayLike, operation: Reduction = "sum") -> Array:
         """y = x₀ + x₁ + …, in this order (or their mean, largest, smallest elements), on every rank."""
-        result = np.array(_in_order(array))
+        result = np.array(in_order(array))
         self.allreduce_into(result, operation)
         return result
 
     def allreduce_into(self, array: Array, operation: Reduction = "sum") -> None:
         """`allreduce` in the memory of an array whose elements lie one behind the other."""
-        if operation == "mean" and array.dtype.kind in "iub":
-            raise ArgumentError("allreduce", got=f"the mean of {array.dtype}", need="floats", fix="sum, or cast before")
-        if self.size == 1 or not array.size:
-            return
-        flat, most = array.reshape(-1), PART_BYTES // array.itemsize
-        for begin in range(0, flat.size, most):
-            self._reduce_part(flat[begin : begin + most], operation)
+        self.allreduce_all_into([array], operation)
 
-    def _reduce_part(self, flat: Array, operation: Reduction) -> None:
-        tag = self._tag(RankOperation.ALLREDUCE, flat, operation)
-        if flat.nbytes <= WHOLE_BYTES:
-            parts = np.empty((self.size, flat.size), flat.dtype)
-            self._trade(tag, dict.fromkeys(range(self.size), flat), dict(enumerate(parts)))
-            flat[...] = reduced(parts, operation)
+    def allreduce_all_into(self, arrays: Sequence[Array], operation: Reduction = "sum") -> None:
+        """`allreduce_into` of several arrays, in few trips; bits are those of each alone."""
+        kinds = {array.dtype for array in arrays if array.dtype.kind in "iub"}
+        if operation == "mean" and kinds:
+            raise ArgumentError(
+                "allreduce", got=f"the mean of {min(map(str, kinds))}", need="floats", fix="sum, or cast before"
+            )
+        if self.size == 1:
             return
-        chunks = self._chunks(flat)
-        own = chunks[self.rank]
-        parts = np.empty((self.size, own.size), flat.dtype)
-        self._trade(tag, dict(enumerate(chunks)), dict(enumerate(parts)))
-        own[...] = reduced(parts, operation)
-        self._trade(tag, dict.fromkeys(range(self.size), own), dict(enumerate(chunks)))
+        for parts in trips(arrays, PART_BYTES):
+            self._reduce_parts(parts, operation)
+
+    def _reduce_parts(self, flats: Sequence[Array], operation: Reduction) -> None:
+        tag = self._tag(RankOperation.ALLREDUCE, flats[0], operation, *[(flat.size, flat.dtype) for flat in flats[1:]])
+        short = [flat for flat in flats if flat.nbytes <= WHOLE_BYTES]
+        long = [(flat, self._chunks(flat)) for flat in flats if flat.nbytes > WHOLE_BYTES]
+        came = [(flat, np.empty((self.size, flat.size), flat.dtype)) for flat in short]
+        trades = [(dict.fromkeys(range(self.size), flat), dict(enumerate(parts))) for flat, parts in came]
+        for flat, chunks in long:
+            own = chunks[self.rank]
+            came.append((own, np.empty((self.size, own.size), flat.dtype)))
+            trades.append((dict(enumerate(chunks)), dict(enumerate(came[-1][1]))))
+        self._trade_all(tag, trades)
+        for own, parts in came:
+            own[...] = reduced(parts, operation)
+        if long:
+            sums = [(dict.fromkeys(range(self.size), chunks[self.rank]), dict(enumerate(chunks))) for _, chunks in long]
+            self._trade_all(tag, sums)
 
     @checked
     def reduce_scatter(self, array: ArrayLike, operation: Reduction = "sum") -> Array:
         """Block `rank` of the sum of x[size · n, …]: y[n, …]."""
-        array = _in_order(array)
+        array = in_order(array)
         blocks = self._blocks("reduce_scatter", array)
         if self.size == 1:
             return np.array(blocks[0])
@@ -140,7 +151,7 @@ class Communicator:
     @checked
     def all_gather(self, array: ArrayLike) -> Array:
         """x of all ranks one behind the other: y[size · n, …] of x[n, …]."""
-        array = _in_order(array)
+        array = in_order(array)
         if not array.ndim:
             raise ShapeError("all_gather", got="a scalar", need="an axis to join", fix="reshape it to (1,)")
         gathered = np.empty((self.size, *array.shape), array.dtype)
@@ -171,7 +182,7 @@ class Communicator:
     @checked
     def all_to_all(self, array: ArrayLike) -> Array:
         """Block j of x[size · n, …] goes to rank j, whose block i came from rank i."""
-        array = _in_order(array)
+        array = in_order(array)
         blocks = self._blocks("all_to_all", array)
         received = np.empty(blocks.shape, blocks.dtype)
         tag = self._tag(RankOperation.ALL_TO_ALL, array)
@@ -182,7 +193,7 @@ class Communicator:
     def broadcast(self, array: ArrayLike, root: int = 0) -> Array:
         """x of rank `root`, on every rank; the others give an array of the same shape and type."""
         self._check_rank("broadcast", root)
-        result = np.array(_in_order(array))
+        result = np.array(in_order(array))
         if self.size == 1 or not result.size:
             return result
         flat, tag = result.reshape(-1), self._tag(RankOperation.BROADCAST, result, root)
@@ -200,7 +211,7 @@ class Communicator:
     def reduce(self, array: ArrayLike, root: int = 0, operation: Reduction = "sum") -> Array:
         """The sum over all ranks on rank `root`, and zeros on the others."""
         self._check_rank("reduce", root)
-        array = _in_order(array)
+        array = in_order(array)
         if self.size == 1:
             return np.array(array)
         tag, first = self._tag(RankOperation.REDUCE, array, operation, root), self.rank == root
@@ -211,7 +222,7 @@ class Communicator:
     @checked
     def shift(self, array: ArrayLike, by: int = 1) -> Array:
         """x of rank - `by`, in a ring; `-by` is the way back."""
-        array = _in_order(array)
+        array = in_order(array)
         received = np.empty(array.shape, array.dtype)
         tag = self._tag(RankOperation.SHIFT, array, by)
         self._trade(tag, {(self.rank + by) % self.size: array}, {(self.rank - by) % self.size: received})
@@ -222,7 +233,7 @@ class Communicator:
         """x of rank `source` on rank `target`, which receives it, and zeros on the others; all ranks call it."""
         self._check_rank("send", source)
         self._check_rank("send", target)
-        array = _in_order(array)
+        array = in_order(array)
         received = np.zeros(array.shape, array.dtype)
         tag = self._tag(RankOperation.SEND, array, source, target)
         sends, receives = ({target: array}, {source: received}) if source != target else ({}, {})
@@ -238,7 +249,7 @@ class Communicator:
             self.check_whole()
             self._under_way = [each for each in self._under_way if not each[0].Test()]
             if self._wire is not None and held.size:
-                self._under_way.append((self._wire.Isend(_bytes(held), rank, tag), held))
+                self._under_way.append((self._wire.Isend(as_bytes(held), rank, tag), held))
 
     def take_in(self, shape: tuple[int, ...], dtype: np.dtype[Any], rank: int, label: str) -> Array:
         """What a rank hands over by this label."""
@@ -278,8 +289,8 @@ class Communicator:
         first, *others = groups.values()
         texts = self._gathered_texts(text)
         one, another = first_difference(texts[first[0]], texts[others[0][0]])
-        elsewhere = _ranks(sorted(rank for ranks in others for rank in ranks))
-        got = f"{one!r} on {_ranks(first)}, {another!r} on {elsewhere}"
+        elsewhere = ranks_text(sorted(rank for ranks in others for rank in ranks))
+        got = f"{one!r} on {ranks_text(first)}, {another!r} on {elsewhere}"
         raise DisagreementError(subject, got=got, need="the same on every rank", fix=fix)
 
     def all_the_same(self, subject: str, text: str) -> bool:
@@ -341,42 +352,46 @@ class Communicator:
         digest = int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest(), "little")
         return operation + KINDS * (digest % self._digests)
 
-    def _trade(self, tag: int, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> None:
+    def _trade(self, tag: int, sends: Arrays, receives: Arrays) -> None:
         """Send each rank its array, and receive one from each of `receives`; what is our own is copied."""
-        if self.rank in sends and self.rank in receives:
-            own, mine = receives[self.rank], sends[self.rank]
-            if own is not mine:
-                own[...] = mine
+        self._trade_all(tag, [(sends, receives)])
+
+    def _trade_all(self, tag: int, trades: Sequence[tuple[Arrays, Arrays]]) -> None:
+        """Several trades in one trip: messages of a tag come in the order in which they are sent."""
+        for sends, receives in trades:
+            if self.rank in sends and self.rank in receives and receives[self.rank] is not sends[self.rank]:
+                receives[self.rank][...] = sends[self.rank]
         if self._wire is None:
             return
         wire, others = self._wire, range(self.size)
         with self._one_at_a_time:
             self.check_whole()
-            requests = [dict[int, Any](), dict[int, Any]()]
+            requests = [dict[tuple[int, int], Any](), dict[tuple[int, int], Any]()]
             try:
-                for rank in others:
-                    if self._far(rank, receives):
-                        requests[0][rank] = wire.Irecv(_bytes(receives[rank]), rank, tag)
-                for rank in others:
-                    if self._far(rank, sends):
-                        requests[1][rank] = wire.Isend(_bytes(sends[rank]), rank, tag)
+                for place, (sends, receives) in enumerate(trades):
+                    for rank in others:
+                        if self._far(rank, receives):
+                            requests[0][rank, place] = wire.Irecv(as_bytes(receives[rank]), rank, tag)
+                    for rank in others:
+                        if self._far(rank, sends):
+                            requests[1][rank, place] = wire.Isend(as_bytes(sends[rank]), rank, tag)
                 for part in requests:
                     self._wait(part, tag)
             except BaseException as error:
                 told = f": {error.got}" if isinstance(error, RanksError) else ""
                 self.break_off(f"{type(error).__name__} in {name_of(tag)}{told}")
-                self._abandoned.append((requests, sends, receives))
+                self._abandoned.append((requests, trades))
                 raise
 
     def _far(self, rank: int, arrays: Mapping[int, Array]) -> bool:
         return rank != self.rank and rank in arrays and arrays[rank].size > 0
 
-    def _wait(self, requests: dict[int, Any], tag: int) -> None:
+    def _wait(self, requests: dict[tuple[int, int], Any], tag: int) -> None:
         """Until all are done; errors name those that are not."""
         began = time.monotonic()
         while True:
-            for rank in [rank for rank, request in requests.items() if request.Test()]:
-                del requests[rank]
+            for place in [place for place, request in requests.items() if request.Test()]:
+                del requests[place]
             if not requests:
                 return
             waited = time.monotonic() - began
@@ -388,14 +403,14 @@ class Communicator:
                 self._give_up(requests, tag, waited)
             time.sleep(SLEEP_SECONDS)
 
-    def _check_peers(self, requests: Mapping[int, Any], tag: int) -> None:
+    def _check_peers(self, requests: Mapping[tuple[int, int], Any], tag: int) -> None:
         """Messages do not overtake each other: another tag before ours means that the sender does something else.
 
         What is tested again may have come since, with the next message behind it.
         """
         assert self._wire is not None
         status = mpi().Status()
-        for rank, request in requests.items():
+        for (rank, _), request in requests.items():
             other = self._wire.Iprobe(rank, mpi().ANY_TAG, status) and status.Get_tag() != tag
             if other and not request.Test():
                 got = f"{self._doing} on rank {self.rank}, {self._words_of(rank, status.Get_tag())} on rank {rank}"
@@ -417,27 +432,11 @@ class Communicator:
             time.sleep(SLEEP_SECONDS)
         return words.tobytes().rstrip(b"\0").decode(errors="replace")
 
-    def _give_up(self, requests: Mapping[int, Any], tag: int, waited: float) -> None:
-        got = f"rank {self.rank} waiting {waited:.0f} s in {name_of(tag)} for {_ranks([*requests])}"
+    def _give_up(self, requests: Mapping[tuple[int, int], Any], tag: int, waited: float) -> None:
+        others = ranks_text(sorted({rank for rank, _ in requests}))
+        got = f"rank {self.rank} waiting {waited:.0f} s in {name_of(tag)} for {others}"
         fix = "look for what that rank does, or raise `timeout`"
         raise RankTimeoutError(self.name, got=got, need="every rank to come", fix=fix)
-
-
-def _in_order(value: ArrayLike) -> Array:
-    """A list, an eager value or an array as one whose elements lie one behind the other."""
-    array = as_array(value)
-    if array.dtype.kind in "OUSMm":
-        raise ArgumentError("ranks", got=f"an array of {array.dtype}", need="numbers", fix="encode it as bytes (uint8)")
-    return np.asarray(array, order="C")
-
-
-def _bytes(array: Array) -> Array:
-    """A contiguous array as bytes, which MPI knows whatever the element type."""
-    return array.reshape(-1).view(np.uint8)
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
 
 
 @cache
