@@ -288,9 +288,9 @@ class Communicator:
             return
         first, *others = groups.values()
         texts = self._gathered_texts(text)
-        one, another = first_difference(texts[first[0]], texts[others[0][0]])
+        own, other = first_difference(texts[first[0]], texts[others[0][0]])
         elsewhere = ranks_text(sorted(rank for ranks in others for rank in ranks))
-        got = f"{one!r} on {ranks_text(first)}, {another!r} on {elsewhere}"
+        got = f"{own!r} on {ranks_text(first)}, {other!r} on {elsewhere}"
         raise DisagreementError(subject, got=got, need="the same on every rank", fix=fix)
 
     def all_the_same(self, subject: str, text: str) -> bool:

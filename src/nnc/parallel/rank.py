@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
             sys.path[0] = str(Path(name).resolve().parent)
             runpy.run_path(name, run_name="__main__")
     except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        code = int(error.code) if isinstance(error.code, int) else int(error.code is not None)
         if code:
             told = f"ended with {code}" if isinstance(error.code, int) else error.code
             print(f"[rank {ranks.rank}] {told}", file=sys.stderr)
