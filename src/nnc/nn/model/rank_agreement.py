@@ -16,7 +16,7 @@ from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.step_graph import StepGraph
 from nnc.parallel import RankGroup, joined
 from nnc.symbolic import Symbol
-from nnc.symbolic.text import dump
+from nnc.symbolic.sharing.rank_programs import text_without_lines
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
@@ -46,7 +46,7 @@ def graph_text(options: ModelOptions, specs: Mapping[str, ParameterSpec], batch:
     step, renewed = StepGraph.begin("trace", options.alone, rows), dict[str, Symbol]()
     outputs = step.outputs(step.input_symbols(batch, length), renewed)
     step.options.objective.build(outputs, step.targets(outputs))
-    return ADDRESS.sub("", dump(step.graph, origins=False))
+    return ADDRESS.sub("", text_without_lines(step.graph))
 
 
 def agree_on_weights(ranks: RankGroup, weights: Iterable[tuple[str, NDArray[np.generic]]]) -> None:

@@ -44,15 +44,18 @@ def name_program(graph: SymbolicGraph) -> None:
     operators = "\n".join(record.command.op.name for _, _, record in _records(graph))
     specs = [str(row.spec) for key, row in graph.tensors.items() if row.alias is None and not graph.writers(key)]
     name = hashlib.sha256(operators.encode()).hexdigest()[:16]
-    # Behind the name of the function.
-    lines = dump(graph, origins=False).splitlines()[1:]
-    TEXTS[name] = ProgramText("\n".join(specs), operators, "\n".join(lines))
+    TEXTS[name] = ProgramText("\n".join(specs), operators, text_without_lines(graph))
     while len(TEXTS) > MOST_TEXTS:
         TEXTS.popitem(last=False)
     for owner, key, record in [*_records(graph)]:
         if record.command.op in NAMING:
             attrs = NAMING[record.command.op](record.command.attrs, name)
             owner.replace_exec(key, replace(record, command=replace(record.command, attrs=attrs)))
+
+
+def text_without_lines(graph: SymbolicGraph) -> str:
+    """All of a graph but its name and the lines of code that made it."""
+    return "\n".join(dump(graph, origins=False).splitlines()[1:])
 
 
 def order_among_ranks(graph: SymbolicGraph) -> None:
