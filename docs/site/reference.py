@@ -15,11 +15,16 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
+DISTRIBUTIONS = (
+    "bernoulli", "beta", "expon", "gamma", "laplace", "multivariate_normal", "norm", "poisson", "t", "uniform",
+)  # fmt: skip
 PACKAGES = (
     "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.functional", "nnc.nn.init", "nnc.nn.losses", "nnc.nn.utils",
     "nnc.nn.zoo", "nnc.autograd", "nnc.amp", "nnc.distributions", "nnc.func", "nnc.lax", "nnc.utils",
     "nnc.numerics.fft", "nnc.numerics.linalg",
-    "nnc.numerics.random", "nnc.numerics.tree", "nnc.ops", "nnc.dynamic", "nnc.numerics",
+    "nnc.numerics.random", "nnc.numerics.tree", "nnc.numerics.numpy_names.lib.stride_tricks",
+    "nnc.numerics.scipy_names.special", *(f"nnc.numerics.scipy_names.stats.{name}" for name in DISTRIBUTIONS),
+    "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
     "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export", "nnc.parallel",
     "nnc.sklearn", "nnc.keras", "nnc.keras.layers", "nnc.planning", "nnc.graph", "nnc.errors",

@@ -10,7 +10,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import DataError, DTypeError, UsageError
+from nnc.errors import DataError, DTypeError, ShapeError, UsageError
 
 DRAW = np.random.default_rng(0)
 SCORES, LABELS = DRAW.standard_normal((6, 3)).astype(np.float32), np.array([0, 2, 1, 1, 0, 2])
@@ -96,3 +96,31 @@ def test_models_take_means_alone() -> None:
 def test_complex_weights_are_refused() -> None:
     with pytest.raises(DTypeError, match="weights of a loss: got complex128; need real numbers"):
         nn.BCEWithLogitsLoss(np.array([1 + 2j]))
+
+
+def test_alignments_cost_what_torch_says() -> None:
+    """Numbers of torch 2.13, of the same draws; the gradient is that through log_softmax, as torch's is."""
+    scores = np.random.default_rng(0).standard_normal((6, 3, 5)).astype(np.float32)
+    labels, steps, said = np.array([[1, 2, 2, 3], [4, 1, 0, 0], [2, 2, 2, 0]]), [6, 5, 6], [4, 2, 3]
+    x = nnc.variable(scores)
+    logs = nnc.log_softmax(x, axis=2)
+    loss = nn.CTCLoss()(logs, labels, steps, said)
+    assert loss.item() == pytest.approx(2.6285159588)
+    loss.backward()
+    np.testing.assert_allclose(x.grad.numpy()[0, 0], [0.007424, -0.060861, 0.028216, 0.016517, 0.008704], atol=1e-6)
+    each = nn.CTCLoss(reduction="none")
+    np.testing.assert_allclose(each(logs, labels, steps, said).numpy(), [9.781, 4.8870568, 8.9903059], rtol=1e-6)
+    assert each(logs, labels, steps, [0, 2, 3])[0].item() == pytest.approx(16.5425148)
+    in_a_row = np.concatenate([row[:count] for row, count in zip(labels, said, strict=True)])
+    assert nn.CTCLoss()(logs, in_a_row, tuple(steps), tuple(said)).item() == pytest.approx(loss.item())
+    assert nn.CTCLoss(zero_infinity=True)(logs, labels, [3, 5, 6], said).item() == pytest.approx(1.8134323)
+    others = [[0, 1], [1, 2], [0, 0]]
+    assert nn.CTCLoss(blank=4)(logs, others, (6, 6, 6), (2, 2, 1)).item() == pytest.approx(4.2932105)
+    assert nn.CTCLoss()(logs[:, 0], labels[0], 6, 4).item() == pytest.approx(2.44525)
+    assert nnc.jit(nn.CTCLoss())(logs, labels, nnc.tensor(steps), nnc.tensor(said)).item() == pytest.approx(loss.item())
+    with pytest.raises(DataError, match="input length of 7"):
+        nn.CTCLoss()(logs, labels, [7, 5, 6], said)
+    with pytest.raises(ShapeError, match="labels"):
+        nn.CTCLoss()(logs, labels, steps, [4, 2])
+    with pytest.raises(DTypeError, match="integers"):
+        nn.CTCLoss()(logs, labels.astype(np.float32), steps, said)

@@ -114,8 +114,8 @@ _HOMES = homes({
     "nnc.nn.callbacks.progress_bar": "ProgressBar",
     "nnc.nn.callbacks.rate_finder": "find_rate RateSweep",
     "nnc.nn.criteria":
-        "BCELoss BCEWithLogitsLoss CosineEmbeddingLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss NLLLoss "
-        "SmoothL1Loss TripletMarginLoss",
+        "BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss HuberLoss KLDivLoss L1Loss MSELoss "
+        "NLLLoss SmoothL1Loss TripletMarginLoss",
     "nnc.nn.files.checkpoint": "Position load_checkpoint position_of read_notes read_position save_checkpoint",
     "nnc.nn.files.model_spec": "load_model",
     "nnc.nn.files.pretrained": "HUGGING_FACE NameRule load_pretrained",

@@ -29,8 +29,8 @@ from nnc.ops import softmax_cross_entropy, transpose
 from nnc.ops.operand import T
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "MSELoss", "NLLLoss", "SmoothL1Loss", "TripletMarginLoss",
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss", "HuberLoss", "KLDivLoss",
+    "L1Loss", "MSELoss", "NLLLoss", "SmoothL1Loss", "TripletMarginLoss",
 ]  # fmt: skip
 
 Values: TypeAlias = ArrayLike | ArrayOperand
@@ -326,3 +326,24 @@ class CosineEmbeddingLoss(_Criterion):
     def forward(self, input1: ArrayOperand, input2: ArrayOperand, target: ArrayOperand) -> ArrayOperand:
         """The loss."""
         return fn.cosine_embedding_loss(input1, input2, target, **self.options)
+
+
+@checked
+class CTCLoss(_Criterion):
+    """-log p(labels | x[steps, batch, classes]) over all alignments of labels with steps; x are log-probabilities.
+
+    Called with x, the labels [batch, labels], and how many steps and labels each example has.
+
+    >>> x = nnc.log_softmax(nnc.zeros((4, 1, 3)), axis=2)
+    >>> round(nn.CTCLoss()(x, [[1, 2]], [4], [2]).item(), 4)
+    0.8443
+    """
+
+    def __init__(self, blank: int = 0, reduction: Reduction = "mean", zero_infinity: bool = False) -> None:
+        super().__init__(blank=blank, reduction=reduction, zero_infinity=zero_infinity)
+
+    def forward(
+        self, log_probs: ArrayOperand, targets: ArrayOperand, input_lengths: ArrayOperand, target_lengths: ArrayOperand
+    ) -> ArrayOperand:
+        """The loss."""
+        return fn.ctc_loss(log_probs, targets, input_lengths, target_lengths, **self.options)

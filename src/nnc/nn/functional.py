@@ -32,6 +32,7 @@ from nnc.nn.loss_functions import binary_cross_entropy_with_logits as binary_cro
 from nnc.nn.loss_functions import cosine_embedding_loss as cosine_embedding_loss
 from nnc.nn.loss_functions import cosine_similarity as cosine_similarity
 from nnc.nn.loss_functions import cross_entropy as cross_entropy
+from nnc.nn.loss_functions import ctc_loss as ctc_loss
 from nnc.nn.loss_functions import huber_loss as huber_loss
 from nnc.nn.loss_functions import kl_div as kl_div
 from nnc.nn.loss_functions import l1_loss as l1_loss
@@ -62,11 +63,11 @@ from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
     "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "gelu", "hardsigmoid",
-    "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance",
-    "poisson_nll_loss", "relu", "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
-    "softmax", "softplus", "softsign", "tanh", "triplet_margin_loss",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "elu", "embedding", "gelu",
+    "hardsigmoid", "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear",
+    "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "poisson_nll_loss", "relu", "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu",
+    "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh", "triplet_margin_loss",
 ]  # fmt: skip
 
 # Borders under PyTorch's names.

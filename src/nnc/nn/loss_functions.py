@@ -11,11 +11,13 @@ from typing import Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 from nnc import numerics as n
+from nnc import ops
 from nnc.arguments import Finite, Positive, Probability, checked
 from nnc.core.values.dtype import F32, I64
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.dynamic.variable import Variable
+from nnc.errors import DataError
 
 Values: TypeAlias = ArrayLike | ArrayOperand
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -223,3 +225,49 @@ def triplet_margin_loss(
     if swap:
         far = n.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduced(n.relu(near - far + margin), reduction)
+
+
+@checked
+def ctc_loss(
+    log_probs: Values,
+    targets: Values,
+    input_lengths: Values,
+    target_lengths: Values,
+    blank: int = 0,
+    reduction: Reduction = "mean",
+    zero_infinity: bool = False,
+) -> ArrayOperand:
+    """-log p(targets | log_probs[steps, batch, classes]) over all alignments (Graves et al. 2006).
+
+    Targets are [batch, labels], or all labels in a row. The mean is of what each costs for each of its labels.
+    """
+    logs, labels = as_operand(log_probs), as_operand(targets)
+    steps, said = (as_operand(lengths).astype(I64) for lengths in (input_lengths, target_lengths))
+    single = logs.ndim == 2
+    if single:
+        logs, labels, steps, said = n.expand_dims(logs, 1), labels.reshape(1, -1), steps.reshape(1), said.reshape(1)
+    _check_lengths(logs, steps)
+    if labels.ndim == 1:
+        labels = _rows_of_labels(labels, said)
+    losses = ops.ctc_loss(n.swapaxes(logs, 0, 1), labels, steps, said, blank, zero_infinity=zero_infinity)
+    if reduction == "mean":
+        losses = losses / n.maximum(said, 1).astype(losses.dtype)
+    losses = losses.squeeze(0) if single and reduction == "none" else losses
+    return _reduced(losses, reduction)
+
+
+def _check_lengths(logs: ArrayOperand, steps: ArrayOperand) -> None:
+    """DataError where more steps are asked for than there are."""
+    most = int(steps.numpy().max()) if isinstance(steps, Variable) and steps.shape and all(steps.shape) else 0
+    if logs.ndim == 3 and most > logs.shape[0]:
+        raise DataError("ctc_loss", got=f"an input length of {most}", need=f"lengths up to the {logs.shape[0]} steps")
+
+
+def _rows_of_labels(labels: ArrayOperand, said: ArrayOperand) -> ArrayOperand:
+    """Labels that stand one example behind the other as rows; what follows an example's own is not read."""
+    total = labels.shape[0]
+    width = int(said.numpy().max(initial=0)) if isinstance(said, Variable) else total
+    begins = (n.cumsum(said) - said).reshape(-1, 1)
+    return (
+        n.take(labels, n.minimum(begins + n.arange(width), max(total - 1, 0))) if total else n.zeros((said.shape[0], 0))
+    )

@@ -39,6 +39,7 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.arrays.located import located
 from nnc.dynamic.transforms.randomness import seed
 from nnc.numerics import fft, flatten_util, linalg, random, tree, tree_util
+from nnc.numerics import scipy_names as scipy
 from nnc.numerics.comparison import *
 from nnc.numerics.conversion import AnyTensor as Tensor
 from nnc.numerics.creation import *
@@ -46,7 +47,7 @@ from nnc.numerics.cumulative import *
 from nnc.numerics.draws import multinomial
 from nnc.numerics.elementwise import *
 from nnc.numerics.generator import Generator
-from nnc.numerics.numpy_names import testing
+from nnc.numerics.numpy_names import lib, testing
 from nnc.numerics.numpy_names.editing import *
 from nnc.numerics.numpy_names.host_functions import *
 from nnc.numerics.numpy_names.polynomials import *
@@ -59,6 +60,7 @@ from nnc.numerics.pytorch.selecting import *
 from nnc.numerics.pytorch.statistics import *
 from nnc.numerics.random import rand, rand_like, randint, randn, randn_like
 from nnc.numerics.reductions import *
+from nnc.numerics.scipy_names import special, stats
 from nnc.numerics.shapes import *
 
 Array = ArrayOperand
@@ -68,10 +70,25 @@ Size: type[tuple[builtins.int, ...]] = tuple
 manual_seed = seed
 
 # Errors name the line that called from outside.
-for _module in (fft, flatten_util, linalg, random, testing, sys.modules[__name__]):
+_DISTRIBUTIONS = (
+    stats.bernoulli, stats.beta, stats.expon, stats.gamma, stats.laplace, stats.multivariate_normal, stats.norm,
+    stats.poisson, stats.t, stats.uniform,
+)  # fmt: skip
+for _module in (
+    fft,
+    flatten_util,
+    lib.stride_tricks,
+    linalg,
+    random,
+    special,
+    testing,
+    *_DISTRIBUTIONS,
+    sys.modules[__name__],
+):
     explain_functions(_module, lambda function: located(explained(function)))
 
 randperm = random.permutation
+digamma, lgamma = special.digamma, special.gammaln
 
 __all__ = [
     "Array", "Generator", "Size", "Tensor", "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm",
@@ -88,13 +105,13 @@ __all__ = [
     "complex128", "complex64", "complexfloating", "compress", "concat", "concatenate", "conj", "conjugate",
     "convolve", "copy", "copysign", "copyto", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
     "csingle", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "deg2rad", "degrees",
-    "delete", "diag", "diag_embed", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize",
-    "div", "divide", "divmod", "dot", "double", "dsplit", "dstack", "e", "ediff1d", "einsum", "empty", "empty_like",
-    "eq", "equal", "erf", "erfc", "erfinv", "errstate", "euler_gamma", "eval", "exp", "exp2", "expand_dims", "expm1",
-    "extract", "eye", "fabs", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero", "flatten", "flatten_util",
-    "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power", "floating", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "format_float_positional", "format_float_scientific", "frexp",
-    "from_dlpack", "from_numpy", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "full",
+    "delete", "diag", "diag_embed", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digamma",
+    "digitize", "div", "divide", "divmod", "dot", "double", "dsplit", "dstack", "e", "ediff1d", "einsum", "empty",
+    "empty_like", "eq", "equal", "erf", "erfc", "erfinv", "errstate", "euler_gamma", "eval", "exp", "exp2",
+    "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "fill_diagonal", "finfo", "fix", "flatnonzero",
+    "flatten", "flatten_util", "flip", "fliplr", "flipud", "float", "float16", "float32", "float64", "float_power",
+    "floating", "floor", "floor_divide", "fmax", "fmin", "fmod", "format_float_positional", "format_float_scientific",
+    "frexp", "from_dlpack", "from_numpy", "frombuffer", "fromfile", "fromfunction", "fromiter", "fromstring", "full",
     "full_like", "gather", "gcd", "ge", "gelu", "generic", "genfromtxt", "geomspace", "get_default_dtype",
     "get_printoptions", "geterr", "gradient", "greater", "greater_equal", "gt", "half", "hamming", "hanning",
     "heaviside", "histc", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
@@ -103,28 +120,28 @@ __all__ = [
     "integer", "interp", "intersect1d", "intp", "invert", "is_complex", "is_floating_point", "is_tensor", "isclose",
     "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isfortran", "isin", "isinf", "isnan", "isneginf", "isposinf",
     "isreal", "isrealobj", "isscalar", "issubdtype", "iterable", "ix_", "kaiser", "kron", "kthvalue", "lcm", "ldexp",
-    "le", "left_shift", "lerp", "less", "less_equal", "lexsort", "linalg", "linspace", "loadtxt", "log", "log10",
-    "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "longlong", "lt", "manual_seed",
-    "mask_indices", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_transpose", "max", "maximum",
-    "mean", "median", "meshgrid", "mgrid", "min", "min_scalar_type", "minimum", "mm", "mod", "mode", "modf",
-    "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanargmax", "nanargmin",
-    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
-    "nanstd", "nansum", "nanvar", "narrow", "ndarray", "ndenumerate", "ndim", "ndindex", "ne", "neg", "negative",
-    "newaxis", "nextafter", "nonzero", "norm", "not_equal", "number", "numel", "ogrid", "ones", "ones_like", "outer",
-    "packbits", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "piecewise", "place", "polar",
-    "poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval",
-    "positive", "pow", "power", "printoptions", "prod", "promote_types", "ptp", "put", "put_along_axis", "putmask",
-    "quantile", "r_", "rad2deg", "radians", "rand", "rand_like", "randint", "randn", "randn_like", "random",
-    "randperm", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal", "relu", "remainder", "repeat",
-    "repeat_interleave", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis", "roots",
-    "rot90", "round", "row_stack", "rsqrt", "s_", "savetxt", "scatter", "scatter_add", "scatter_reduce",
-    "searchsorted", "select", "set_printoptions", "setdiff1d", "seterr", "setxor1d", "shape", "short", "sigmoid",
-    "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "softmax", "softplus", "sort",
-    "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "stop_gradient",
-    "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "take_along_dim", "tan", "tanh",
-    "tensor_split", "tensordot", "testing", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "tree",
-    "tree_util", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices",
+    "le", "left_shift", "lerp", "less", "less_equal", "lexsort", "lgamma", "lib", "linalg", "linspace", "loadtxt",
+    "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "long", "longlong", "lt",
+    "manual_seed", "mask_indices", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_transpose",
+    "max", "maximum", "mean", "median", "meshgrid", "mgrid", "min", "min_scalar_type", "minimum", "mm", "mod", "mode",
+    "modf", "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan", "nan_to_num", "nanargmax",
+    "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+    "nanquantile", "nanstd", "nansum", "nanvar", "narrow", "ndarray", "ndenumerate", "ndim", "ndindex", "ne", "neg",
+    "negative", "newaxis", "nextafter", "nonzero", "norm", "not_equal", "number", "numel", "ogrid", "ones",
+    "ones_like", "outer", "packbits", "pad", "partition", "percentile", "permute", "permute_dims", "pi", "piecewise",
+    "place", "polar", "poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub",
+    "polyval", "positive", "pow", "power", "printoptions", "prod", "promote_types", "ptp", "put", "put_along_axis",
+    "putmask", "quantile", "r_", "rad2deg", "radians", "rand", "rand_like", "randint", "randn", "randn_like",
+    "random", "randperm", "ravel", "ravel_multi_index", "real", "real_if_close", "reciprocal", "relu", "remainder",
+    "repeat", "repeat_interleave", "reshape", "resize", "result_type", "right_shift", "rint", "roll", "rollaxis",
+    "roots", "rot90", "round", "row_stack", "rsqrt", "s_", "savetxt", "scatter", "scatter_add", "scatter_reduce",
+    "scipy", "searchsorted", "select", "set_printoptions", "setdiff1d", "seterr", "setxor1d", "shape", "short",
+    "sigmoid", "sign", "signbit", "signedinteger", "sin", "sinc", "single", "sinh", "size", "softmax", "softplus",
+    "sort", "sort_complex", "spacing", "special", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean",
+    "stop_gradient", "sub", "subtract", "sum", "swapaxes", "swapdims", "take", "take_along_axis", "take_along_dim",
+    "tan", "tanh", "tensor_split", "tensordot", "testing", "tile", "topk", "trace", "transpose", "trapezoid", "trapz",
+    "tree", "tree_util", "tri", "tril", "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices",
     "triu_indices_from", "true_divide", "trunc", "ubyte", "uint", "uint16", "uint32", "uint64", "uint8", "uintc",
     "uintp", "ulonglong", "unbind", "unflatten", "unfold", "union1d", "unique", "unique_all", "unique_consecutive",
     "unique_counts", "unique_inverse", "unique_values", "unpackbits", "unravel_index", "unsignedinteger", "unsqueeze",

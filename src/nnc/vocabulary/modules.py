@@ -6,6 +6,7 @@ import nnc.linalg               is nnc.numerics.linalg, as `from nnc import lina
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.abc import Loader
@@ -28,7 +29,6 @@ MODULES: Mapping[str, str] = {
     "nnc.nn.utils.prune": "net.weight.data.mul_(mask)",
     # JAX
     "nnc.numpy": "import nnc as jnp",
-    "nnc.scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     # Keras, MLX
     "nnc.models": "from nnc import nn",
     "nnc.layers": "from nnc import nn",
@@ -44,8 +44,11 @@ MODULES: Mapping[str, str] = {
 ELSEWHERE: Mapping[str, str] = {
     "nnc.fft": "nnc.numerics.fft",
     "nnc.flatten_util": "nnc.numerics.flatten_util",
+    "nnc.lib": "nnc.numerics.numpy_names.lib",
     "nnc.linalg": "nnc.numerics.linalg",
     "nnc.random": "nnc.numerics.random",
+    "nnc.scipy": "nnc.numerics.scipy_names",
+    "nnc.special": "nnc.numerics.scipy_names.special",
     "nnc.testing": "nnc.numerics.numpy_names.testing",
     "nnc.tree": "nnc.numerics.tree",
     "nnc.tree_util": "nnc.numerics.tree_util",
@@ -53,10 +56,10 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 class _Standing(Loader):
-    """Gives the module that stands elsewhere, as it is."""
+    """Gives the module that stands elsewhere, as it is; what a package there has is found below its name here too."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, asked: str) -> None:
+        self.name, self.asked = name, asked
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """That module, which keeps its own spec."""
@@ -67,12 +70,14 @@ class _Standing(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Nothing is left to run."""
         module.__spec__ = self.spec
+        inside = [(name, part) for name, part in sys.modules.items() if name.startswith(f"{self.name}.")]
+        sys.modules.update({self.asked + name.removeprefix(self.name): part for name, part in inside})
 
 
 def found_elsewhere(module: str) -> ModuleSpec | None:
     """Where a module stands that nobody finds under this name; UnknownModuleError where a row names our form."""
     if module in ELSEWHERE:
-        return ModuleSpec(module, _Standing(ELSEWHERE[module]))
+        return ModuleSpec(module, _Standing(ELSEWHERE[module], module))
     refuse(module)
     return None
 

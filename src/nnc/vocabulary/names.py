@@ -132,7 +132,6 @@ MODULE: Mapping[str, str] = {
     "make_jaxpr": "print(nnc.compile(f))",
     "eval_shape": "nnc.compile(f): signatures have the shapes",
     "numpy": "nnc itself: nnc.exp, nnc.linalg",
-    "scipy": "nnc.logsumexp, nnc.erf, nnc.softmax",
     # PyTorch
     "accelerator": 'nnc.devices(), nnc.device("cpu")',
     "FloatTensor": 'nnc.tensor(value, "f32")',

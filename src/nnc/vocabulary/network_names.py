@@ -14,7 +14,6 @@ LAYERS: Mapping[str, str] = {
     "InstanceNorm2d": "nn.InstanceNorm()",
     "Dropout1d": "nn.ChannelDropout(rate)",
     "Dropout3d": "nn.ChannelDropout(rate)",
-    "CTCLoss": "nn.CTC()",
     "GaussianNLLLoss": "nn.GaussianLikelihood()",
     "PoissonNLLLoss": "nn.PoissonLoss()",
     "HingeEmbeddingLoss": "nn.Hinge()",
