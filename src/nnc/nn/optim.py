@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from nnc.arguments import Positive, Rate, Share, checked
 from nnc.nn.optimization import lr_scheduler, optimizers, rowwise_losses, transformations
+from nnc.nn.optimization.lbfgs import LBFGS as LBFGS
 from nnc.nn.optimization.rowwise_losses import *
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.optimization.step_optimizer import ParameterSource, StepOptimizer
@@ -44,8 +45,8 @@ def by_rate(function: Made) -> Made:
 
 
 __all__ = [
-    "SGD", "AdaDelta", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam", "RMSprop",
-    "StepOptimizer", "lr_scheduler", *rowwise_losses.__all__,
+    "LBFGS", "SGD", "AdaDelta", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam",
+    "RMSprop", "StepOptimizer", "lr_scheduler", *rowwise_losses.__all__,
     *transformations.__all__,
 ]  # fmt: skip
 

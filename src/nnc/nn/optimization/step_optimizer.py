@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
@@ -78,13 +78,15 @@ class StepOptimizer:
         if number is not None:
             self._rate.become(eager.tensor(np.float64(number), F64))
 
-    def step(self) -> None:
-        """One update."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401  # what the closure gives
+        """One update; with a closure, by the gradients that it computes, and what it gives back."""
+        loss = None if closure is None else closure()
         layer = self._held("step")
         trained = layer.trainable_parameters()
         gradients = {path: gradient for path, variable in trained.items() if (gradient := variable.grad) is not None}
         variables = trained if len(gradients) == len(trained) else {path: trained[path] for path in gradients}
         follow_gradients(self.rule, layer, variables, gradients, self._rate_here())
+        return loss
 
     def update(self, model: LayerState, gradients: Mapping[str, ArrayOperand]) -> None:
         """Give the parameters of a layer or module their new values, by gradients by path."""
