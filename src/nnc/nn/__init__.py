@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.differentiation import value_and_grad as value_and_grad
     from nnc.nn import functional as functional
     from nnc.nn import init as init
+    from nnc.nn import initializers as initializers
     from nnc.nn import losses as losses
     from nnc.nn import optim as optim
     from nnc.nn import utils as utils
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from nnc.nn.generation import generate as generate
     from nnc.nn.generation import stream as stream
     from nnc.nn.inference.frozen_generation import FrozenGeneration as FrozenGeneration
-    from nnc.nn.layers import initializers as initializers
     from nnc.nn.layers.activation import *
     from nnc.nn.layers.attention import *
     from nnc.nn.layers.batch_norm import *
@@ -183,7 +183,7 @@ _HOMES = homes({
     "nnc.nn.functional": "elu functional leaky_relu one_hot silu",
     "nnc.nn.losses": "losses",
     "nnc.nn.init": "init",
-    "nnc.nn.layers.initializers": "initializers",
+    "nnc.nn.initializers": "initializers",
     "nnc.nn.optim": "optim",
     "nnc.nn.callbacks": "callbacks",
     "nnc.nn.data": "data",

@@ -28,7 +28,7 @@ LATER = ("loss", "loss_weights", "device", "arena", "mesh", "zero_stage", "pipel
 VERSION, FACT = 1, "nnc.model"
 PUBLIC = "nnc.nn"
 # Where functions may come from.
-FUNCTIONS = ("nnc.nn.layers.initializers.", "nnc.ops.")
+FUNCTIONS = ("nnc.nn.initializers.", "nnc.nn.layers.initializers.", "nnc.ops.")
 
 
 @checked
