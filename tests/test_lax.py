@@ -66,4 +66,4 @@ def test_blocks_move_inside() -> None:
     with pytest.raises(ShapeError, match="an integer for each axis"):
         lax.dynamic_slice(x, ([0, 1], 0), (1, 1))
     with pytest.raises(UnknownNameError, match="lax"):
-        lax.conv_general_dilated  # type: ignore[attr-defined]
+        lax.all_gather  # type: ignore[attr-defined]

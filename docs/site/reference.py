@@ -19,7 +19,8 @@ DISTRIBUTIONS = (
     "bernoulli", "beta", "expon", "gamma", "laplace", "multivariate_normal", "norm", "poisson", "t", "uniform",
 )  # fmt: skip
 PACKAGES = (
-    "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.functional", "nnc.nn.init", "nnc.nn.initializers", "nnc.nn.losses", "nnc.nn.utils",
+    "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.functional", "nnc.nn.init",
+    "nnc.nn.initializers", "nnc.nn.losses", "nnc.nn.utils",
     "nnc.nn.zoo", "nnc.autograd", "nnc.amp", "nnc.distributions", "nnc.func", "nnc.lax", "nnc.utils",
     "nnc.numerics.fft", "nnc.numerics.linalg",
     "nnc.numerics.random", "nnc.numerics.tree", "nnc.numerics.numpy_names.lib.stride_tricks",

@@ -22,39 +22,66 @@ from nnc.dynamic.transforms.control_flow import cond as cond
 from nnc.dynamic.tree import Tree, flatten, map_leaves
 from nnc.errors import ArgumentError, ShapeError
 from nnc.numerics import abs as abs
+from nnc.numerics import acos as acos
+from nnc.numerics import acosh as acosh
 from nnc.numerics import add as add
 from nnc.numerics import argmax as argmax
 from nnc.numerics import argmin as argmin
 from nnc.numerics import asarray, clip, concatenate, flip, where
+from nnc.numerics import asin as asin
+from nnc.numerics import asinh as asinh
+from nnc.numerics import atan as atan
+from nnc.numerics import atan2 as atan2
+from nnc.numerics import atanh as atanh
+from nnc.numerics import bitwise_and as bitwise_and
+from nnc.numerics import bitwise_not as bitwise_not
+from nnc.numerics import bitwise_or as bitwise_or
+from nnc.numerics import bitwise_xor as bitwise_xor
 from nnc.numerics import broadcast_to as broadcast_to
+from nnc.numerics import cbrt as cbrt
 from nnc.numerics import ceil as ceil
 from nnc.numerics import cos as cos
+from nnc.numerics import cosh as cosh
+from nnc.numerics import cummax as cummax
+from nnc.numerics import cummin as cummin
 from nnc.numerics import cumprod as cumprod
 from nnc.numerics import cumsum as cumsum
+from nnc.numerics import digamma as digamma
 from nnc.numerics import div as div
 from nnc.numerics import dot as dot
 from nnc.numerics import equal as eq
 from nnc.numerics import erf as erf
+from nnc.numerics import erfc as erfc
+from nnc.numerics import erfinv as erf_inv
 from nnc.numerics import exp as exp
 from nnc.numerics import expand_dims as expand_dims
+from nnc.numerics import expm1 as expm1
 from nnc.numerics import floor as floor
+from nnc.numerics import fmod as rem
 from nnc.numerics import full as full
+from nnc.numerics import full_like as full_like
 from nnc.numerics import greater as gt
 from nnc.numerics import greater_equal as ge
+from nnc.numerics import isfinite as is_finite
 from nnc.numerics import less as lt
 from nnc.numerics import less_equal as le
+from nnc.numerics import lgamma as lgamma
 from nnc.numerics import log as log
 from nnc.numerics import log1p as log1p
 from nnc.numerics import maximum as max
 from nnc.numerics import minimum as min
 from nnc.numerics import multiply as mul
 from nnc.numerics import negative as neg
+from nnc.numerics import not_equal as ne
 from nnc.numerics import power as pow
+from nnc.numerics import reciprocal as reciprocal
 from nnc.numerics import reshape as reshape
+from nnc.numerics import round as round
 from nnc.numerics import rsqrt as rsqrt
 from nnc.numerics import sigmoid as logistic
 from nnc.numerics import sign as sign
 from nnc.numerics import sin as sin
+from nnc.numerics import sinh as sinh
 from nnc.numerics import sort as sort
 from nnc.numerics import sqrt as sqrt
 from nnc.numerics import square as square
@@ -62,18 +89,28 @@ from nnc.numerics import squeeze as squeeze
 from nnc.numerics import stop_gradient as stop_gradient
 from nnc.numerics import subtract as sub
 from nnc.numerics import take as take
+from nnc.numerics import tan as tan
 from nnc.numerics import tanh as tanh
 from nnc.numerics import topk as top_k
 from nnc.numerics import transpose as transpose
+from nnc.numerics.jax_names.general_convolutions import *
+from nnc.numerics.jax_names.general_products import *
+from nnc.numerics.jax_names.slices import *
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.names import MODULE
 
 __all__ = [
-    "abs", "add", "argmax", "argmin", "broadcast_to", "ceil", "clamp", "concatenate", "cond", "cos", "cumprod",
-    "cumsum", "div", "dot", "dynamic_index_in_dim", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "exp",
-    "expand_dims", "floor", "fori_loop", "full", "ge", "gt", "iota", "le", "log", "log1p", "logistic", "lt", "map",
-    "max", "min", "mul", "neg", "pow", "reshape", "rsqrt", "scan", "select", "sign", "sin", "sort", "sqrt", "square",
-    "squeeze", "stop_gradient", "sub", "switch", "take", "tanh", "top_k", "transpose", "while_loop",
+    "ConvDimensionNumbers", "abs", "acos", "acosh", "add", "argmax", "argmin", "asin", "asinh", "associative_scan",
+    "atan", "atan2", "atanh", "batch_matmul", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
+    "broadcast_in_dim", "broadcast_to", "cbrt", "ceil", "clamp", "concatenate", "cond", "conv",
+    "conv_dimension_numbers", "conv_general_dilated", "conv_transpose", "conv_with_general_padding",
+    "convert_element_type", "cos", "cosh", "cummax", "cummin", "cumprod", "cumsum", "digamma", "div", "dot",
+    "dot_general", "dynamic_index_in_dim", "dynamic_slice", "dynamic_update_slice", "eq", "erf", "erf_inv", "erfc",
+    "exp", "expand_dims", "expm1", "floor", "fori_loop", "full", "full_like", "ge", "gt", "iota", "is_finite", "le",
+    "lgamma", "log", "log1p", "logistic", "lt", "map", "max", "min", "mul", "ne", "neg", "pad", "pow", "reciprocal",
+    "reduce_window", "rem", "reshape", "rev", "round", "rsqrt", "scan", "select", "sign", "sin", "sinh", "slice",
+    "slice_in_dim", "sort", "sqrt", "square", "squeeze", "stop_gradient", "sub", "switch", "take", "tan", "tanh",
+    "top_k", "transpose", "while_loop",
 ]  # fmt: skip
 
 Function: TypeAlias = Callable[..., Any]

@@ -68,7 +68,8 @@ class LBFGS(StepOptimizer):
         self.searches = line_search_fn is not None
         self._steps: list[Vector] = []
         self._changes: list[Vector] = []
-        self._direction = self._gradient_before = np.zeros(0)
+        self._direction: Vector = np.zeros(0)
+        self._gradient_before: Vector = np.zeros(0)
         self._scale, self._length, self._iterations = 1.0, 0.0, 0
         if len(self.param_groups) > 1:
             got = f"{len(self.param_groups)} groups of parameters"
