@@ -59,7 +59,7 @@ FUNCTIONS = [
 # Rows per family: NNVM's registry, attributes, graph, passes, symbols and defects; the proposal; NNC's layers.
 FAMILIES = {"R": 14, "A": 18, "G": 13, "P": 16, "S": 16, "D": 11, "M": 26}
 # What the frameworks of the field have in common.
-COMMON = {"N": 61}
+COMMON = {"N": 62}
 LAYERS = {"C1.": 13, "C2.": 9, "C3.": 18, "CA.": 10, "C4.": 9, "C5.": 5}
 NOT_YET, REASONED = "not yet: ", ("missing: ", "does not apply: ")
 CODE = re.compile(r"`([^`]+)`")

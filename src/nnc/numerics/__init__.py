@@ -50,6 +50,7 @@ from nnc.numerics.generator import Generator
 from nnc.numerics.numpy_names import lib, testing
 from nnc.numerics.numpy_names.editing import *
 from nnc.numerics.numpy_names.host_functions import *
+from nnc.numerics.numpy_names.placing import placing
 from nnc.numerics.numpy_names.polynomials import *
 from nnc.numerics.numpy_names.type_names import *
 from nnc.numerics.numpy_names.windows import *
@@ -85,7 +86,7 @@ for _module in (
     *_DISTRIBUTIONS,
     sys.modules[__name__],
 ):
-    explain_functions(_module, lambda function: located(explained(function)))
+    explain_functions(_module, lambda function: located(explained(function), placing(function)))
 
 randperm = random.permutation
 digamma, lgamma = special.digamma, special.gammaln

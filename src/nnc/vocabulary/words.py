@@ -1,7 +1,7 @@
 """Arguments under another project's name: some are taken as they stand, the others get an error that names our form.
 
 x.sum(dim=1, keepdim=True)      runs as x.sum(axis=1, keepdims=True), as torch takes NumPy's words
-nnc.add(x, y, out=z)            add: got out=; need x1, x2. Fix: z = …: values do not change, the result is returned
+x.sum(out=z)                    sum: got out=; need axis, dtype, keepdims. Fix: nnc.sum(x, out=z): functions take it
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ MEANT: Mapping[str, str] = {
 }
 
 ARGUMENTS: Mapping[str, str] = {
-    "out": "y = f(x): values do not change, the result is returned",
-    "where": "nnc.where(condition, x, other) around x",
-    "initial": "nnc.maximum, nnc.add … of the result and the initial value",
+    "out": "nnc.sum(x, out=z): functions take it, methods give the result",
+    "where": "nnc.sum(x, where=mask): functions take it, or nnc.where(mask, x, 0.0)",
+    "initial": "nnc.sum(x, initial=1.0): functions take it",
     "order": "leave it out: elements are in row-major order",
     "subok": "leave it out: there is one class of eager values",
     "like": "leave it out",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import unwrap
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from nnc.core.precautions.origin import caller_origin
 from nnc.errors import UsageError
@@ -15,6 +15,9 @@ A = TypeVar("A")
 B = TypeVar("B")
 P = ParamSpec("P")
 R = TypeVar("R")
+Placing: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], Any]
+# Words of NumPy's that say where a result goes.
+PLACES = frozenset({"out", "where", "initial"})
 
 
 def located_operator(method: Callable[[A, B], R]) -> Callable[[A, B], R]:
@@ -31,21 +34,27 @@ def located_operator(method: Callable[[A, B], R]) -> Callable[[A, B], R]:
     return call
 
 
-def located(method: Callable[P, R]) -> Callable[P, R]:
+def located(method: Callable[P, R], placing: Placing | None = None) -> Callable[P, R]:
     """The method, whose errors name the line of the user's call; `dim=` and its like are taken for our words.
 
-    Python refuses an argument that it does not know before anything is done, so a call may then be made again.
+    Python refuses an argument that it does not know before anything is done, so a call may then be made again, or by
+    `placing`, which is told the door and the arguments, where there is an `out=`, `where=` or `initial=`.
     """
     names = parameters_of(unwrap(method))
+    placed = PLACES.difference(names)
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
         except UsageError as error:
+            if placing is not None and not placed.isdisjoint(kwargs):
+                return placing(call, args, kwargs)  # type: ignore[no-any-return]  # what the method gives
             error.origin = error.origin or caller_origin()
             raise
         except TypeError:
+            if placing is not None and not placed.isdisjoint(kwargs):
+                return placing(call, args, kwargs)  # type: ignore[no-any-return]  # what the method gives
             ours = translated(kwargs, names, method.__qualname__)
             if ours is None:
                 fault = unknown_argument(method.__qualname__, kwargs, names)
