@@ -4,13 +4,17 @@
     optimizer.step(closure)        closure: zero_grad(), the loss, backward(), and the loss given back
 
 A direction is -H g: H is that of the last `history_size` pairs of steps s and changes of the gradient y, by two loops
-over them, and s·y / y·y times the identity before.
+over them, and s·y / y·y times the identity before. A search (Nocedal & Wright 2006, algorithms 3.5 and 3.6, with the
+safeguards of PyTorch's) finds an interval that holds a good place, then ever smaller ones:
+
+    f(t) ≤ f(0) + c1 · t · f'(0)        |f'(t)| ≤ c2 · |f'(0)|
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,12 +30,115 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.optimization.optimizers import SGD
 from nnc.nn.optimization.step_optimizer import ParameterSource, StepOptimizer, float_of
-from nnc.nn.optimization.wolfe import Point, search
 
 Vector: TypeAlias = NDArray[Any]
 Closure: TypeAlias = Callable[[], Any]
 # Pairs whose s·y is less tell nothing of the curvature.
 LEAST_CURVATURE = 1e-10
+DECREASE, CURVATURE = 1e-4, 0.9
+MOST_STEPS, LEAST_CHANGE = 25, 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class LinePoint:
+    """The loss and its gradient at a length along the line."""
+
+    length: float
+    loss: float
+    gradient: Vector
+
+    def slope(self, direction: Vector) -> float:
+        """f'(t)"""
+        return float(self.gradient @ direction)
+
+
+def search(
+    at: Callable[[float], LinePoint], length: float, direction: Vector, start: LinePoint, slope: float
+) -> tuple[LinePoint, int]:
+    """A place that fulfils both, or the lowest that was seen, and how many were looked at."""
+    line = _Line(at, direction, LinePoint(0.0, start.loss, start.gradient), slope)
+    low, high = line.enclose(length)
+    return (low if high is None else line.narrow(low, high)), line.seen
+
+
+class _Line:
+    """The line from a start, and how often it was looked at."""
+
+    def __init__(self, at: Callable[[float], LinePoint], direction: Vector, start: LinePoint, slope: float) -> None:
+        self.at, self.direction, self.start, self.slope = at, direction, start, slope
+        self.seen = 0
+
+    def look(self, length: float) -> LinePoint:
+        self.seen += 1
+        return self.at(length)
+
+    def rises(self, point: LinePoint) -> bool:
+        """Whether it lies above what the slope at the start promises."""
+        return point.loss > self.start.loss + DECREASE * point.length * self.slope
+
+    def is_level(self, point: LinePoint) -> bool:
+        return abs(point.slope(self.direction)) <= -CURVATURE * self.slope
+
+    def enclose(self, length: float) -> tuple[LinePoint, LinePoint | None]:
+        """Two places with a good one between them, or one that is good itself."""
+        before, point = self.start, self.look(length)
+        for step in range(MOST_STEPS):
+            if self.rises(point) or (step > 1 and point.loss >= before.loss):
+                return before, point
+            if self.is_level(point):
+                return point, None
+            if point.slope(self.direction) >= 0.0:
+                return before, point
+            bounds = point.length + 0.01 * (point.length - before.length), point.length * 10.0
+            longer = _lowest(before, point, self.direction, bounds)
+            before, point = point, self.look(longer)
+        return self.start, point
+
+    def narrow(self, first: LinePoint, second: LinePoint) -> LinePoint:
+        """A good place between two."""
+        low, high = (first, second) if first.loss <= second.loss else (second, first)
+        width, stuck = float(np.abs(self.direction).max(initial=0.0)), False
+        while self.seen <= MOST_STEPS and abs(high.length - low.length) * width >= LEAST_CHANGE:
+            length, stuck = self._inside(first, second, stuck=stuck)
+            point = self.look(length)
+            if self.rises(point) or point.loss >= low.loss:
+                first, second = (point, second) if high is first else (first, point)
+                low, high = (first, second) if first.loss <= second.loss else (second, first)
+                continue
+            if self.is_level(point):
+                return point
+            if point.slope(self.direction) * (high.length - low.length) >= 0.0:
+                first, second, high = (low, second, low) if high is first else (first, low, low)
+            first, second = (point, second) if low is first else (first, point)
+            low = point
+        return low
+
+    def _inside(self, first: LinePoint, second: LinePoint, *, stuck: bool) -> tuple[float, bool]:
+        """Where the cubic through both is lowest, moved off their ends where it is there for the second time."""
+        begin, end = sorted((first.length, second.length))
+        length = _lowest(first, second, self.direction, (begin, end))
+        edge = 0.1 * (end - begin)
+        if min(end - length, length - begin) >= edge:
+            return length, False
+        if not stuck and begin < length < end:
+            return length, True
+        return (end - edge if abs(length - end) < abs(length - begin) else begin + edge), False
+
+
+def _lowest(first: LinePoint, second: LinePoint, direction: Vector, bounds: tuple[float, float]) -> float:
+    """Where the cubic of two values and slopes is lowest, within bounds; their middle where it is nowhere."""
+    a, b = (first, second) if first.length <= second.length else (second, first)
+    at_a, at_b, apart = a.slope(direction), b.slope(direction), b.length - a.length
+    if apart == 0.0:
+        return sum(bounds) / 2.0
+    bend = at_a + at_b + 3.0 * (a.loss - b.loss) / apart
+    square = bend * bend - at_a * at_b
+    if not square >= 0.0:
+        return sum(bounds) / 2.0
+    root = math.sqrt(square)
+    below = at_b - at_a + 2.0 * root
+    place = b.length - apart * ((at_b + root - bend) / below) if below else math.nan
+    return min(max(place, bounds[0]), bounds[1]) if math.isfinite(place) else sum(bounds) / 2.0
 
 
 @checked
@@ -84,7 +191,7 @@ class LBFGS(StepOptimizer):
             got, fix = "a function that is compiled", "compile the loss, and step outside"
             raise UsageError("LBFGS.step", got=got, need="eager values: how often it goes on depends on them", fix=fix)
         first = closure()
-        point = Point(0.0, float_of("LBFGS.step", first), self._gradient())
+        point = LinePoint(0.0, float_of("LBFGS.step", first), self._gradient())
         evaluations = 1
         if self._is_flat(point.gradient):
             return first
@@ -132,13 +239,13 @@ class LBFGS(StepOptimizer):
             rest = rest + s * (share - float(y @ rest) * inverse)
         return rest.astype(gradient.dtype)
 
-    def _advance(self, closure: Closure, point: Point, slope: float, *, evaluate: bool) -> tuple[Point, int]:
+    def _advance(self, closure: Closure, point: LinePoint, slope: float, *, evaluate: bool) -> tuple[LinePoint, int]:
         """Go along the direction; loss and gradient there, and how often they were computed."""
         start = self._values()
 
-        def at(length: float) -> Point:
+        def at(length: float) -> LinePoint:
             self._assign(start + length * self._direction)
-            return Point(length, float_of("LBFGS.step", closure()), self._gradient())
+            return LinePoint(length, float_of("LBFGS.step", closure()), self._gradient())
 
         if self.searches:
             reached, count = search(at, self._length, self._direction, point, slope)
