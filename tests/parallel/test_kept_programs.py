@@ -35,7 +35,7 @@ def trained(mesh: Mesh, **options: Any) -> list[tuple[bytes, set[type]]]:
     """Of each rank the bits that two updates leave, and what its step of training is."""
 
     def work(rank: int) -> tuple[bytes, set[type]]:
-        tower = nn.Sequential(nn.Dense(8), nn.ReLU(), nn.Dense(8), nn.Tanh(), nn.Dense(3))
+        tower = nn.Sequential(nn.Dense(8), nn.ReLU(), nn.Dense(8), nn.Tanh(), nn.ColumnParallel(nn.Dense(4)))
         model = nn.Model(tower, (6,), optimizer=nn.Adam(0.05), mesh=mesh, **options)
         place = mesh.own_place()[0]
         own = slice(place * 8 // mesh.data, (place + 1) * 8 // mesh.data)

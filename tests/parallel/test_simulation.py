@@ -17,7 +17,7 @@ from nnc.errors import ArgumentError, UsageError
 from nnc.ops.composed.custom import KERNEL
 from nnc.ops.operand import apply
 from nnc.parallel import Mesh, Pipeline, RankGroup, Wire, joined, simulate
-from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE, RankBlockAttrs
+from nnc.parallel.block_operators import FIRST_LARGEST, JOIN_BLOCKS, JOIN_LOGSUMS, LEAVE, RankBlockAttrs
 from nnc.parallel.collectives import GroupAttrs
 from nnc.parallel.communicator import Communicator
 from nnc.parallel.simulating import wire as measuring
@@ -71,12 +71,17 @@ OPERATIONS: dict[str, Callable[[Symbol], object]] = {
     "unshard": lambda x: unshard([x], [spec((x.spec.elements * SIZE,))], GROUP),
     "leave": lambda x: apply(LEAVE, GroupAttrs(GROUP), x),
     "join_blocks": lambda x: apply(JOIN_BLOCKS, RankBlockAttrs(GROUP, 0, x.spec.elements * SIZE), x),
+    "join_logsums": lambda x: apply(JOIN_LOGSUMS, GroupAttrs(GROUP), x),
+    "first_largest": lambda x: apply(FIRST_LARGEST, RankBlockAttrs(GROUP, 0, x.spec.elements * SIZE), x, x),
     "shard_sum": lambda x: shard_sums([x], GROUP),
 }
 
 
-@pytest.mark.parametrize("elements", [64, 1 << 13, 1 << 16, 3 << 20])
-@pytest.mark.parametrize("name", OPERATIONS)
+# Numbers of rows are few.
+SIZES = dict.fromkeys(OPERATIONS, (64, 1 << 13, 1 << 16, 3 << 20)) | {"first_largest": (64, 1 << 13)}
+
+
+@pytest.mark.parametrize(("name", "elements"), [(name, size) for name, sizes in SIZES.items() for size in sizes])
 def test_trades_are_those_that_a_rank_sends(name: str, elements: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = SymbolicGraph()
     OPERATIONS[name](graph.input(spec((elements,)), "x"))
@@ -88,7 +93,7 @@ def test_trades_are_those_that_a_rank_sends(name: str, elements: int, monkeypatc
     for module in ("block_operators", "collectives", "tensor_shards"):
         monkeypatch.setattr(f"nnc.parallel.{module}.joined", lambda group: ranks)
     outputs = [np.zeros(graph.tensors[made].spec.shape, np.float32) for made in record.outputs]
-    KERNEL[record.command.op](record.command.attrs, [np.zeros(elements, np.float32)], outputs)
+    KERNEL[record.command.op](record.command.attrs, [np.zeros(elements, np.float32) for _ in record.inputs], outputs)
     assert simulate(graph, ONE).messages == wire.messages
     assert simulate(graph, BYTES).sent == wire.sent
     assert simulate(graph, Wire(2.0, 3.0), 5.0).seconds == 5 + 2 * wire.messages + 3 * wire.sent

@@ -8,14 +8,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from nnc.parallel.beside import BEGIN_SUMS, END_SUMS
-from nnc.parallel.block_operators import ENTER, OWN_BLOCK, OWN_ROWS
+from nnc.parallel.block_operators import ENTER, INSIDE_BLOCK, LABEL_LOSS, OWN_BLOCK, OWN_LABELS, OWN_ROWS
 from nnc.parallel.collectives import REGISTRY
 from nnc.parallel.tensor_shards import OWN_SHARD, UNSHARD
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # Operators that send nothing, which ranks come to in any order.
-ALONE = (ENTER, OWN_BLOCK, OWN_ROWS, OWN_SHARD, END_SUMS)
+ALONE = (ENTER, INSIDE_BLOCK, LABEL_LOSS, OWN_BLOCK, OWN_LABELS, OWN_ROWS, OWN_SHARD, END_SUMS)
 
 
 def order_collectives(graph: SymbolicGraph) -> None:

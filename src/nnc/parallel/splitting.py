@@ -18,9 +18,19 @@ from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ShapeError, UsageError
 from nnc.graph import Op
-from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs
-from nnc.ops.movement.fill import FILL
-from nnc.parallel.block_operators import ENTER, JOIN_BLOCKS, OWN_BLOCK, BlockPlace, RankBlockAttrs, SplitRequest
+from nnc.ops.elementwise.pointwise import where
+from nnc.ops.movement.broadcast import BROADCAST_TO, BroadcastAttrs, broadcast_to, reshape
+from nnc.ops.movement.fill import FILL, scalar_like
+from nnc.parallel.block_operators import (
+    ENTER,
+    INSIDE_BLOCK,
+    JOIN_BLOCKS,
+    LABEL_LOSS,
+    OWN_BLOCK,
+    BlockPlace,
+    RankBlockAttrs,
+    SplitRequest,
+)
 from nnc.parallel.collectives import GroupAttrs
 from nnc.parallel.mesh import RankGroup
 from nnc.symbolic import Symbol, SymbolicGraph
@@ -159,16 +169,28 @@ class GraphSplitter:
         self.local[key], self.axes[weight.path] = block, axis
         return True
 
-    def take(self, key: TensorKey, axis: int) -> SplitValue | None:
-        """Our block of a value along this axis: it is split so, or cut; None where the size does not allow it."""
+    def within(self, split: SplitValue, size: int, filling: float) -> Symbol:
+        """Our block of an axis of `size`; what fills up the last one has this value, and no gradient."""
+        x, axis = split.symbol, split.axis
+        if size % self.group.size == 0:
+            return x
+        (inside,) = self.graph.apply(Command(INSIDE_BLOCK, RankBlockAttrs(self.group, axis, size)), [])
+        mask = broadcast_to(reshape(inside, (*inside.shape, *(1,) * (x.spec.rank - 1 - axis))), x.shape)
+        return where(mask, x, scalar_like(x, filling))
+
+    def take(self, key: TensorKey, axis: int, *, uneven: bool = False) -> SplitValue | None:
+        """Our block of a value along this axis: it is split so, or cut; None where the size does not allow it.
+
+        An `uneven` one may be filled up behind its end; a weight is cut then, for its gradient there is anything.
+        """
         split = self.split_of(key)
         if split is not None and split.axis == axis:
             return split
-        if not self.divides(key, axis):
+        if not (uneven or self.divides(key, axis)):
             return None
         if split is not None:
             self.join(key)
-        elif self.free(key) and self.decide(key, axis):
+        elif self.free(key) and self.divides(key, axis) and self.decide(key, axis):
             return self.local[key]
         return SplitValue(self._cut(key, axis), axis)
 
@@ -217,12 +239,14 @@ class GraphSplitter:
         if split is None or root in self._joined or self.graph.writers(root):
             return
         self._joined.add(root)
-        self.blamed.update(path for path in split.causes if not (at_end and self._pays_alone(path)))
+        if not (at_end and self.pays(split)):
+            self.blamed.update(split.causes)
         attrs = RankBlockAttrs(self.group, split.axis, self.spec(root).shape[split.axis])
         self.write(Command(JOIN_BLOCKS, attrs), [split.symbol], self.graph.symbol(root), "")
 
-    def _pays_alone(self, path: str) -> bool:
-        return any(weight.path == path and self.pays_alone(key) for key, weight in self.weights.items())
+    def pays(self, split: SplitValue) -> bool:
+        """Whether a trip for a value is no more than one of the weights it comes from is worth."""
+        return any(weight.path in split.causes and self.pays_alone(key) for key, weight in self.weights.items())
 
     def pays_alone(self, key: TensorKey) -> bool:
         """Whether a weight is split although that costs a trip of its own."""
@@ -295,7 +319,7 @@ def choose_axes(
 
 
 def leave_out_entries(graph: SymbolicGraph) -> None:
-    """`enter` computes nothing: once there are gradients its readers read what it read."""
-    for record in [record for _, record in graph.execs.items() if record.command.op is ENTER]:
+    """`enter` and `label_loss` compute nothing: once there are gradients their readers read what they read."""
+    for record in [record for _, record in graph.execs.items() if record.command.op in (ENTER, LABEL_LOSS)]:
         assert record.inputs[0] is not None
         redirect(graph, record.outputs[0], record.inputs[0])

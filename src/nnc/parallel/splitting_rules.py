@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.command import Command
 from nnc.core.values.spec import Shape
 from nnc.graph import Op
 from nnc.ops import add, affine, broadcast_to, reshape, where
@@ -20,7 +20,15 @@ from nnc.ops.random.random import DROPOUT
 from nnc.ops.rules import PATTERN, Pattern
 from nnc.parallel.block_operators import LEAVE, OWN_ROWS, RankBlockAttrs
 from nnc.parallel.collectives import GroupAttrs
-from nnc.parallel.splitting import GraphSplitter, Made, Rule, SplitValue, WriteWhole
+from nnc.parallel.splitting import GraphSplitter, Made, Rule, SplitValue
+from nnc.parallel.splitting_rows import (
+    columns_of,
+    cross_entropy_of_columns,
+    first_largest,
+    softmax_of_columns,
+    sum_of_columns,
+    written,
+)
 from nnc.symbolic import Symbol
 from nnc.symbolic.records import ExecSymbol, TensorKey
 
@@ -68,7 +76,7 @@ def _elementwise(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
         if own < 0 or spec.shape[own] == 1 < shape[axis]:
             symbols.append(splitter.enter(key))
             continue
-        split = splitter.take(key, own) if spec.shape[own] == shape[axis] else None
+        split = splitter.take(key, own, uneven=True) if spec.shape[own] == shape[axis] else None
         if split is None:
             return None
         splits.append(split)
@@ -77,10 +85,30 @@ def _elementwise(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     return [SplitValue(symbol, axis, _causes(splits)) for symbol in made]
 
 
-def _along_last(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
-    """What works within the last axis."""
-    place = _first_split(splitter, record)
+def _softmax(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
+    """Of whole rows, or of our columns of them."""
+    columns, place = columns_of(splitter, record), _first_split(splitter, record)
+    if columns is not None:
+        return softmax_of_columns(splitter, record, columns)
     return None if place is None or place[0] == len(place[1]) - 1 else _elementwise(splitter, record)
+
+
+def _cross_entropy(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
+    """Of our columns of logits."""
+    columns = columns_of(splitter, record)
+    return None if columns is None else cross_entropy_of_columns(splitter, record, columns)
+
+
+def _position(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
+    """Of whole rows, or of our columns of them."""
+    columns = columns_of(splitter, record, record.command.attrs.axes)
+    return _reduced(splitter, record) if columns is None else first_largest(splitter, record, columns)
+
+
+def _summed(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
+    """Over axes that are whole, or over ours."""
+    columns = columns_of(splitter, record, record.command.attrs.axes)
+    return _reduced(splitter, record) if columns is None else sum_of_columns(splitter, record, columns)
 
 
 def _dropout(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
@@ -91,7 +119,7 @@ def _dropout(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
         return None
     ones = fill_like(splitter.graph.symbol(x), 1.0)
     _, drawn = splitter.made(Command(DROPOUT, record.command.attrs), [ones, splitter.graph.symbol(counter)], record)
-    mask = splitter.take(drawn.key, split.axis)
+    mask = splitter.take(drawn.key, split.axis, uneven=True)
     if mask is None:
         return None
     kept = affine(split.symbol, 1.0 / (1.0 - record.command.attrs.rate))
@@ -121,19 +149,32 @@ def _product(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     if weight is not None and weight.request == "row":
         splitter.decide(b, inner[1])
     elif weight is not None and (weight.request or (of_a is None and weight.path not in splitter.denied)):
-        splitter.decide(b, columns, causes=True)
+        splitter.decide(b, columns, causes=True, uneven=not weight.request)
     of_b = splitter.split_of(b)
     if of_b is not None and of_b.axis == columns:
-        factors = SplitValue(splitter.enter(a), 0), of_b
-        own_bias = None if bias is None else splitter.take(bias, 0)
-        if bias is not None and own_bias is None:
-            return None
-        symbols = [*(factor.symbol for factor in factors), None if own_bias is None else own_bias.symbol]
-        (y,) = splitter.made(record.command, symbols, record)
-        return [SplitValue(y, y.spec.rank - 1, of_b.causes)]
+        return _columns(splitter, record, (a, b, bias), of_b)
     if (of_a is not None and of_a.axis == inner[0]) or (of_b is not None and of_b.axis == inner[1]):
         return _summands(splitter, record, (a, b, bias), inner)
     return _of_rows(splitter, record, (a, b, bias), of_a)
+
+
+def _columns(
+    splitter: GraphSplitter,
+    record: ExecSymbol,
+    factors: tuple[TensorKey, TensorKey, TensorKey | None],
+    of_b: SplitValue,
+) -> Made | None:
+    """Each rank has its columns; those that fill up the last block get no gradient, whatever is computed of them."""
+    a, _, bias = factors
+    left, own = splitter.enter(a), None
+    if bias is not None:
+        if splitter.free(bias) and not splitter.divides(bias, 0):
+            splitter.decide(bias, 0, uneven=True)
+        own = splitter.take(bias, 0, uneven=True)
+    (y,) = splitter.made(record.command, [left, of_b.symbol, None if own is None else own.symbol], record)
+    split = SplitValue(y, y.spec.rank - 1, of_b.causes)
+    size = splitter.spec(record.outputs[0]).shape[-1]
+    return [SplitValue(splitter.within(split, size, 0.0), split.axis, split.causes)]
 
 
 def _summands(
@@ -150,14 +191,10 @@ def _summands(
     (part,) = splitter.made(record.command, [left.symbol, right.symbol, None], record)
     total = Command(LEAVE, GroupAttrs(splitter.group))
     if bias is None:
-        return [_written(splitter, total, [part], record)]
+        return [written(splitter, total, [part], record)]
     splitter.join(bias)
     (y,) = splitter.made(total, [part], record)
-    return [_written(splitter, add.command, [y, broadcast_to(splitter.graph.symbol(bias), y.shape)], record)]
-
-
-def _written(splitter: GraphSplitter, command: AnyCommand, inputs: Sequence[Symbol], record: ExecSymbol) -> WriteWhole:
-    return lambda y: splitter.write(command, inputs, y, record.name)
+    return [written(splitter, add.command, [y, broadcast_to(splitter.graph.symbol(bias), y.shape)], record)]
 
 
 def _of_rows(
@@ -210,7 +247,7 @@ def _looked_up(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     behind = rows.spec.rank - own.spec.rank
     mask = broadcast_to(reshape(inside, (*inside.shape, *(1,) * behind)), rows.shape)
     part = where(mask, rows, scalar_like(rows, 0.0))
-    return [_written(splitter, Command(LEAVE, GroupAttrs(splitter.group)), [part], record)]
+    return [written(splitter, Command(LEAVE, GroupAttrs(splitter.group)), [part], record)]
 
 
 def _broadcast(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
@@ -326,10 +363,12 @@ def _turned(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
 
 RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(("softmax", "log_softmax"), _along_last),
+        **dict.fromkeys(("softmax", "log_softmax"), _softmax),
         **dict.fromkeys(("cast", "copy", "where"), _elementwise),
         **dict.fromkeys(("layer_norm", "rms_norm"), _normalized),
-        **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min"), _reduced),
+        **dict.fromkeys(("reduce_max", "reduce_min"), _reduced),
+        **dict.fromkeys(("reduce_sum", "reduce_mean"), _summed),
+        "argmax": _position,
         "attention": _attention,
         "broadcast_to": _broadcast,
         "cached_attention": _cached_attention,
@@ -339,6 +378,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "index_select": _looked_up,
         "rotary": _turned,
         "scatter": _kept,
+        "softmax_cross_entropy": _cross_entropy,
         "transfer": _elementwise,
         "transpose": _transposed,
     }

@@ -125,5 +125,6 @@ def products(step: StepGraph, batch: int, length: int) -> tuple[Symbol, ...]:
     """The inputs of the graph that a frozen step is made of, which is built as quantization finds it."""
     inputs = step.input_symbols(batch, length)
     outputs = step.outputs(inputs, None, differentiated=True)
+    step.split_products(outputs)
     simplify(step.graph, outputs, FOLDING, backend=step.options.backend)
     return inputs

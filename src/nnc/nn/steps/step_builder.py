@@ -56,7 +56,9 @@ class StepBuilder:
         if key.kind is StepKind.FREEZE:
             step = self.begin(key.kind, precision)
             inputs = step.input_symbols(key.batch, key.length)
-            return frozen_step(step, inputs, step.outputs(inputs, None, differentiated=True), key.quantization)
+            outputs = step.outputs(inputs, None, differentiated=True)
+            step.split_products(outputs)
+            return frozen_step(step, inputs, outputs, key.quantization)
         if self.options.pipe_ranks is not None:
             return self.stages(key, precision)(self.options.pipe_stage)
         kind = (replace(key, batch=0, length=0), precision)
@@ -114,18 +116,21 @@ class StepBuilder:
         inputs, renewed = step.input_symbols(key.batch, key.length), dict[str, Symbol]()
         outputs = step.outputs(inputs, renewed if key.kind.differentiates else None, differentiated=True)
         if key.kind is StepKind.PREDICT:
+            step.split_products(outputs)
             return forward_only(step, (inputs, (), outputs))
         targets = step.targets(outputs)
         if key.kind.differentiates:
             warn_of_probabilities(step.options.losses, outputs)
         masks, results = _loss_and_score(step, key, outputs, targets)
+        outputs = outputs if key.outputs else ()
+        # Behind the loss, which may take outputs in blocks.
+        step.split_products((*results, *outputs, *renewed.values()))
         carry: Mapping[Symbol, Symbol] = {}
         if key.kind is StepKind.TRAIN:
             carry, results = updated(step, renewed, results)
         elif key.kind is StepKind.BACKWARD:
             carry, results = summed(step, renewed, results, key.batch)
-        results = (*results, *outputs) if key.outputs else results
-        ends = ((*inputs, *masks), targets, results)
+        ends = ((*inputs, *masks), targets, (*results, *outputs))
         return step.traced(ends, carry) if key.kind.differentiates else forward_only(step, ends)
 
     def drafted(self, key: StepKey, precision: DType | None) -> SymbolicGraph:

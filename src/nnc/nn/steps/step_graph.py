@@ -186,7 +186,8 @@ class StepGraph:
         """The layer applied; as in training, with random numbers and `renewed` statistics, where these are asked for.
 
         The counter of draws is an input only of graphs that draw. `part` is that of a batch which goes
-        through stages.
+        through stages. Products are those of one process: who has built what follows from outputs calls
+        `split_products`.
         """
 
         def counter() -> Symbol:
@@ -203,7 +204,6 @@ class StepGraph:
         with self.graph.observed(built.append):
             outputs = self.options.layer.build_many(scope, inputs)
         outputs = self.in_stages(built, outputs, {}, part)
-        self.split_products((*outputs, *(renewed or {}).values()))
         # Where channels are is decided before there are gradients, which would need conversions of their own.
         if has_channels_first(self.graph):
             assign_layouts(self.graph, (*outputs, *(renewed or {}).values()))

@@ -253,8 +253,8 @@ def pipelined(step: StepGraph, key: StepKey, schedule: Schedule) -> TracedStep:
     assert pipe is not None
     inputs = step.input_symbols(key.batch, key.length)
     spans = spans_of(key.batch, options.pipeline.parts)
-    targets, parts = _parts(step, inputs, spans, key.kind)
-    joined_outputs = [concatenate(list(each), 0) for each in zip(*parts.outputs, strict=True)] if key.outputs else []
+    targets, parts = _parts(step, inputs, spans, key)
+    joined_outputs = [concatenate(list(each), 0) for each in zip(*parts.outputs, strict=True)]
     results = shared([*parts.results, *joined_outputs], pipe, pipe.size - 1)
     results, outputs = results[:2], results[2:]
     own = {path: parts.gradients[path] for path in optimizers_of(options.optimizer, step.own_specs)}
@@ -281,7 +281,7 @@ def _followed(step: StepGraph, gradients: Mapping[str, Symbol], results: Sequenc
 
 
 def _parts(
-    step: StepGraph, inputs: Sequence[Symbol], spans: Sequence[tuple[int, int]], kind: StepKind
+    step: StepGraph, inputs: Sequence[Symbol], spans: Sequence[tuple[int, int]], key: StepKey
 ) -> tuple[tuple[Symbol, ...], _Parts]:
     """Each part forward and backward; sums of their losses, scores and gradients, by how much of the batch they are."""
     batch, scale = spans[-1][1], step.loss_scale()
@@ -302,19 +302,21 @@ def _parts(
                 whole = tuple(replace(each.spec, shape=(batch, *each.shape[1:])) for each in made)
                 targets = step.targets_of(whole)
             loss, score = step.options.objective.build(made, tuple(slice_axis(t, 0, begin, end) for t in targets))
+            made = made if key.outputs else ()
+            step.split_products((loss, score, *made))
             loss = led = affine(loss, (end - begin) / batch)
             if step.options.ranks is not None:
                 loss = multiply(loss, cast(step.part(), loss.spec.dtype))
         # Sums count by examples themselves.
-        led = led if kind is StepKind.BACKWARD else loss
+        led = led if key.kind is StepKind.BACKWARD else loss
         with _unit(step, (number, True)):
             scaled = multiply(led, cast(scale, led.spec.dtype)) if isinstance(scale, Symbol) else affine(led, scale)
             gradients = backward(step.graph, [scaled], weights)
             summands = [loss, score, *(unscaled(gradient, scale) for gradient in gradients)]
             totals = [add(*pair) for pair in zip(totals, summands, strict=True)] if totals else summands
             # One sum of all parts would keep the gradients of all.
-            for key in [key for total in totals if number for key in step.graph.writers(total.key)]:
-                step.graph.keep(key)
+            for writer in [writer for total in totals if number for writer in step.graph.writers(total.key)]:
+                step.graph.keep(writer)
         outputs.append(made)
     return targets, _Parts((totals[0], totals[1]), tuple(outputs), dict(zip(trained, totals[2:], strict=True)))
 

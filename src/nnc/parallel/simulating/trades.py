@@ -13,7 +13,7 @@ from nnc.graph import Op
 from nnc.ops.rules import Specs
 from nnc.ops.work import present
 from nnc.parallel.beside import BEGIN_SUMS
-from nnc.parallel.block_operators import JOIN_BLOCKS, LEAVE
+from nnc.parallel.block_operators import FIRST_LARGEST, JOIN_BLOCKS, JOIN_LOGSUMS, LEAVE
 from nnc.parallel.collectives import (
     ALL_GATHER,
     ALL_TO_ALL,
@@ -154,5 +154,8 @@ _TRADES: dict[Op[Any], Callable[[Any, Specs, Specs, int], Iterable[Trade]]] = {
     COMPRESSED_SUM: _compressed_sum,
     LEAVE: lambda _, inputs, __, size: sum_trades(inputs[0].nbytes, size),
     JOIN_BLOCKS: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    JOIN_LOGSUMS: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * inputs[0].nbytes)],
+    # Pairs of f64.
+    FIRST_LARGEST: lambda _, inputs, __, size: [Trade(size - 1, (size - 1) * 16 * inputs[0].elements)],
 }
 _OF_ANY_NUMBER = (ALLREDUCE, BROADCAST, REDUCE, SHIFT)
