@@ -41,7 +41,7 @@ from nnc.ops.normalization.softmaxes import broadcast_rows
 from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, NotDifferentiable, Specs, single
 from nnc.parallel.collectives import REGISTRY, GroupAttrs, rank_kernel, transposed_gradient
 from nnc.parallel.mesh import RankGroup, joined
-from nnc.parallel.tensor_shards import block_of, shard_size
+from nnc.parallel.tensor_shards import block_of, in_parts, shard_size
 
 # `Any`: elements of any type.
 Array = NDArray[Any]
@@ -49,11 +49,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class RankBlockAttrs:
-    """Among whom, along which axis, and the size of the whole there."""
+    """Among whom, along which axis, and the size of the whole there; in how many parts (`BlockPlace`)."""
 
     group: RankGroup
     axis: int
     size: int
+    parts: int = 1
 
 
 # What a layer asks for: columns or rows of its products split, or the whole on each rank; "" leaves it to the pass.
@@ -62,21 +63,43 @@ SplitRequest: TypeAlias = Literal["", "column", "row", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Along which axis a tensor is split among which ranks; behind the end of the last block are zeros."""
+    """Along which axis a tensor is split among which ranks; behind the end of the last block are zeros.
+
+    An axis may be several equal `parts`, such as the queries, keys and values of one weight: a rank has its block of
+    each part, one behind the other.
+
+    >>> BlockPlace(RankGroup(2), 0, parts=3).cut(np.arange(12), 1)
+    array([ 2,  3,  6,  7, 10, 11])
+    """
 
     group: RankGroup
     axis: int
+    parts: int = 1
 
     def block(self, spec: TensorSpec) -> TensorSpec:
         """A rank's block of such a tensor."""
-        length = shard_size(spec.shape[self.axis], self.group.size)
+        length = self.parts * shard_size(spec.shape[self.axis] // self.parts, self.group.size)
         return replace(spec, shape=(*spec.shape[: self.axis], length, *spec.shape[self.axis + 1 :]))
 
+    def cut(self, whole: Array, rank: int) -> Array:
+        """A rank's block, of its own memory."""
+        return block_of(whole, self.axis, rank, self.group.size, self.parts)
 
-def joined_blocks(block: Array, axis: int, size: int, group: RankGroup) -> Array:
+    def whole(self, blocks: Sequence[Array], size: int) -> Array:
+        """The tensor of all ranks' blocks, whose axis has this size."""
+        axis, first = self.axis + 1, blocks[0]
+        inner = [block.reshape(in_parts(block.shape, self.axis, self.parts)) for block in blocks]
+        whole = np.moveaxis(np.moveaxis(np.concatenate(inner, axis), axis, 0)[: size // self.parts], 0, axis)
+        return whole.reshape(*first.shape[: self.axis], size, *first.shape[self.axis + 1 :])
+
+
+def joined_blocks(block: Array, place: BlockPlace, size: int) -> Array:
     """The whole of the blocks of all ranks of a group."""
-    rows = np.moveaxis(block, axis, 0)
-    return np.moveaxis(joined(group).all_gather(rows)[:size], 0, axis)
+    return place.whole([*joined(place.group).all_gather(block[None])], size)
+
+
+def _place_of(attrs: RankBlockAttrs) -> BlockPlace:
+    return BlockPlace(attrs.group, attrs.axis, attrs.parts)
 
 
 def _same(attrs: GroupAttrs, specs: Specs) -> Specs:
@@ -89,7 +112,7 @@ def _whole(attrs: RankBlockAttrs, specs: Specs) -> Specs:
 
 
 def _block(attrs: RankBlockAttrs, specs: Specs) -> Specs:
-    return (BlockPlace(attrs.group, attrs.axis).block(specs[0]),)
+    return (_place_of(attrs).block(specs[0]),)
 
 
 def _rows(attrs: RankBlockAttrs, specs: Specs) -> Specs:
@@ -221,7 +244,7 @@ JOIN_BLOCKS: Op[RankBlockAttrs] = custom_operator(
     "join_blocks",
     RankBlockAttrs,
     infer=_whole,
-    kernel=rank_kernel(lambda _, attrs, x: joined_blocks(x, attrs.axis, attrs.size, attrs.group)),
+    kernel=rank_kernel(lambda _, attrs, x: joined_blocks(x, _place_of(attrs), attrs.size)),
     gradient=transposed_gradient(lambda: OWN_BLOCK),
     registry=REGISTRY,
     doc="y = x_0, …, x_(n-1) along an axis, as much of it as the whole has",
@@ -230,7 +253,7 @@ OWN_BLOCK: Op[RankBlockAttrs] = custom_operator(
     "own_block",
     RankBlockAttrs,
     infer=_block,
-    kernel=rank_kernel(lambda ranks, attrs, x: block_of(x, attrs.axis, ranks.rank, ranks.size)),
+    kernel=rank_kernel(lambda ranks, attrs, x: _place_of(attrs).cut(x, ranks.rank)),
     gradient=transposed_gradient(lambda: JOIN_BLOCKS),
     registry=REGISTRY,
     doc="y_r = block r of x along an axis, zeros behind its end",

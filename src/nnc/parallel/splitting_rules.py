@@ -6,6 +6,7 @@ A rule that cannot keep blocks apart gives None: its inputs are joined then.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -45,12 +46,12 @@ def _given(record: ExecSymbol) -> list[TensorKey]:
     return [key for key in record.inputs if key is not None]
 
 
-def _first_split(splitter: GraphSplitter, record: ExecSymbol) -> tuple[int, Shape] | None:
-    """The axis that the first split input is split along, and its shape."""
+def _first_split(splitter: GraphSplitter, record: ExecSymbol, *, parts: bool = False) -> tuple[int, Shape, int] | None:
+    """The axis that the first split input is split along, its shape, and in how many parts, if several will do."""
     for key in _given(record):
-        split = splitter.split_of(key)
+        split = splitter.split_of(key, parts=parts)
         if split is not None:
-            return split.axis, splitter.spec(key).shape
+            return split.axis, splitter.spec(key).shape, split.parts
     return None
 
 
@@ -61,10 +62,10 @@ def _causes(splits: Sequence[SplitValue | None]) -> frozenset[str]:
 def _elementwise(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     """Operands along one axis of the result, whole where they are spread along it."""
     shapes = {splitter.spec(key).shape for key in record.outputs}
-    place = _first_split(splitter, record)
+    place = _first_split(splitter, record, parts=True)
     if place is None or len(shapes) > 1:
         return None
-    (shape,) = shapes
+    (shape,), parts = shapes, place[2]
     axis = place[0] + len(shape) - len(place[1])
     symbols, splits = list[Symbol | None](), list[SplitValue]()
     for key in record.inputs:
@@ -76,13 +77,13 @@ def _elementwise(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
         if own < 0 or spec.shape[own] == 1 < shape[axis]:
             symbols.append(splitter.enter(key))
             continue
-        split = splitter.take(key, own, uneven=True) if spec.shape[own] == shape[axis] else None
+        split = splitter.take(key, own, uneven=True, parts=parts) if spec.shape[own] == shape[axis] else None
         if split is None:
             return None
         splits.append(split)
         symbols.append(split.symbol)
     made = splitter.made(record.command, symbols, record)
-    return [SplitValue(symbol, axis, _causes(splits)) for symbol in made]
+    return [SplitValue(symbol, axis, _causes(splits), parts) for symbol in made]
 
 
 def _softmax(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
@@ -145,12 +146,14 @@ def _product(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     attrs, (left, right) = record.command.attrs, (splitter.spec(a).rank, splitter.spec(b).rank)
     inner = (left - 2 if attrs.transpose_a else left - 1, right - 1 if attrs.transpose_b else right - 2)
     columns = right - 2 if attrs.transpose_b else right - 1
-    weight, of_a = splitter.free(b), splitter.split_of(a)
+    root, parts = splitter.part_of(b, columns)
+    weight, of_a = splitter.free(root), splitter.split_of(a)
     if weight is not None and weight.request == "row":
-        splitter.decide(b, inner[1])
+        splitter.decide(root, inner[1])
     elif weight is not None and (weight.request or (of_a is None and weight.path not in splitter.denied)):
-        splitter.decide(b, columns, causes=True, uneven=not weight.request)
-    of_b = splitter.split_of(b)
+        parts *= splitter.hints.get(weight.path, 1)
+        splitter.decide(root, columns, causes=True, uneven=not weight.request, parts=parts)
+    of_b = splitter.split_of(b, parts=True)
     if of_b is not None and of_b.axis == columns:
         return _columns(splitter, record, (a, b, bias), of_b)
     if (of_a is not None and of_a.axis == inner[0]) or (of_b is not None and of_b.axis == inner[1]):
@@ -170,11 +173,10 @@ def _columns(
     if bias is not None:
         if splitter.free(bias) and not splitter.divides(bias, 0):
             splitter.decide(bias, 0, uneven=True)
-        own = splitter.take(bias, 0, uneven=True)
+        own = splitter.take(bias, 0, uneven=True, parts=of_b.parts)
     (y,) = splitter.made(record.command, [left, of_b.symbol, None if own is None else own.symbol], record)
-    split = SplitValue(y, y.spec.rank - 1, of_b.causes)
-    size = splitter.spec(record.outputs[0]).shape[-1]
-    return [SplitValue(splitter.within(split, size, 0.0), split.axis, split.causes)]
+    split = SplitValue(y, y.spec.rank - 1, of_b.causes, of_b.parts)
+    return [replace(split, symbol=splitter.within(split, splitter.spec(record.outputs[0]).shape[-1], 0.0))]
 
 
 def _summands(
@@ -252,21 +254,21 @@ def _looked_up(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
 
 def _broadcast(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     (x,) = _given(record)
-    split, spec = splitter.split_of(x), splitter.spec(record.outputs[0])
+    split, spec = splitter.split_of(x, parts=True), splitter.spec(record.outputs[0])
     if split is None:
         return None
     axis = split.axis + spec.rank - splitter.spec(x).rank
     command = Command(BROADCAST_TO, BroadcastAttrs(splitter.block_spec(spec, axis).shape))
-    return [SplitValue(splitter.made(command, [split.symbol], record)[0], axis, split.causes)]
+    return [replace(split, symbol=splitter.made(command, [split.symbol], record)[0], axis=axis)]
 
 
 def _transposed(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
-    split = splitter.split_of(_given(record)[0])
+    split = splitter.split_of(_given(record)[0], parts=True)
     if split is None:
         return None
     attrs: TransposeAttrs = record.command.attrs
     (y,) = splitter.made(record.command, [split.symbol], record)
-    return [SplitValue(y, attrs.permutation.index(split.axis), split.causes)]
+    return [replace(split, symbol=y, axis=attrs.permutation.index(split.axis))]
 
 
 def _concatenated(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:

@@ -56,8 +56,23 @@ def piece_of(array: Array, rank: int, ranks: int) -> Array:
     return block_of(array.reshape(-1), 0, rank, ranks)
 
 
-def block_of(array: Array, axis: int, rank: int, ranks: int) -> Array:
-    """The block of a rank along an axis, of its own memory; behind the end of the last one are zeros."""
+def in_parts(shape: tuple[int, ...], axis: int, parts: int) -> tuple[int, ...]:
+    """The shape with an axis seen as so many equal parts: [parts, size / parts].
+
+    >>> in_parts((2, 12, 5), 1, 3)
+    (2, 3, 4, 5)
+    """
+    return (*shape[:axis], parts, shape[axis] // parts, *shape[axis + 1 :])
+
+
+def block_of(array: Array, axis: int, rank: int, ranks: int, parts: int = 1) -> Array:
+    """The block of a rank along an axis, of its own memory; behind the end of the last one are zeros.
+
+    Of an axis in several parts it is the rank's block of each.
+    """
+    if parts > 1:
+        blocks = block_of(array.reshape(in_parts(array.shape, axis, parts)), axis + 1, rank, ranks)
+        return blocks.reshape(*array.shape[:axis], -1, *array.shape[axis + 1 :])
     length = shard_size(array.shape[axis], ranks)
     block = np.zeros((*array.shape[:axis], length, *array.shape[axis + 1 :]), array.dtype)
     part = np.moveaxis(array, axis, 0)[rank * length : (rank + 1) * length]

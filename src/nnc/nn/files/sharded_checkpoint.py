@@ -33,7 +33,7 @@ from nnc.nn.model.model import Model
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Mesh, RankGroup, all_or_none, joined
 from nnc.parallel.block_operators import BlockPlace
-from nnc.parallel.tensor_shards import block_of, shard_size
+from nnc.parallel.tensor_shards import shard_size
 
 PARTS = "parts"
 # Names come from a file: they lead nowhere else.
@@ -72,8 +72,8 @@ class Held:
     @property
     def layout(self) -> StoredLayout:
         """How it lies in parts."""
-        axis = None if self.place is None else self.place.axis
-        return StoredLayout(self.whole, self.shard[1], axis, self.block[1], self.stage or 0)
+        axis, parts = (None, 1) if self.place is None else (self.place.axis, self.place.parts)
+        return StoredLayout(self.whole, self.shard[1], axis, self.block[1], self.stage or 0, parts)
 
     def plain(self) -> Tensor:
         """The whole tensor, of a process that has all of it."""
@@ -97,7 +97,7 @@ class Held:
         flat, most, size = stored.flat, self.whole.elements, self.tensor.spec.elements
         if self.place is not None:
             whole = flat(0, most).reshape(self.whole.shape)
-            stored = StoredTensor.of(Tensor.from_numpy(block_of(whole, self.place.axis, *self.block)))
+            stored = StoredTensor.of(Tensor.from_numpy(self.place.cut(whole, self.block[0])))
             flat, most = stored.flat, stored.spec.elements
         begin, end = (min((self.shard[0] + further) * size, most) for further in (0, 1))
         values = flat(begin, end)
@@ -108,33 +108,40 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class StoredLayout:
-    """How a tensor lies in parts: in so many shards of each of so many blocks along an axis."""
+    """How a tensor lies in files: in so many shards of each of so many blocks along an axis, which has `parts`."""
 
     whole: TensorSpec
     shards: int
     axis: int | None
     blocks: int
     stage: int = 0
+    parts: int = 1
+
+    @property
+    def place(self) -> BlockPlace | None:
+        """Where blocks lie in the whole."""
+        return None if self.axis is None else BlockPlace(RankGroup(self.blocks), self.axis, self.parts)
 
     @property
     def block(self) -> TensorSpec:
         """What shards are of."""
-        if self.axis is None:
-            return self.whole
-        return BlockPlace(RankGroup(self.blocks), self.axis).block(self.whole)
+        return self.whole if self.place is None else self.place.block(self.whole)
 
     def written(self) -> list[object]:
         """As JSON."""
-        return [self.whole.dtype.name, [*self.whole.shape], self.shards, self.axis, self.blocks, self.stage]
+        sizes = [self.shards, self.axis, self.blocks, self.stage, self.parts]
+        return [self.whole.dtype.name, [*self.whole.shape], *sizes]
 
     @classmethod
     def read(cls, row: Any) -> StoredLayout:  # noqa: ANN401  # JSON
         """Of JSON; ValueError and the like for anything else."""
-        kind, shape, shards, axis, blocks, stage = row
+        kind, shape, shards, axis, blocks, stage, parts = row
         whole = TensorSpec(tuple(shape), dtype_of(kind))
-        if min(shards, blocks) < 1 or stage < 0 or not (axis is None or 0 <= axis < whole.rank):
+        if min(shards, blocks, parts) < 1 or stage < 0 or not (axis is None or 0 <= axis < whole.rank):
             raise ValueError
-        return cls(whole, int(shards), axis, int(blocks), int(stage))
+        if parts > 1 and (axis is None or whole.shape[axis] % parts):
+            raise ValueError
+        return cls(whole, int(shards), axis, int(blocks), int(stage), int(parts))
 
     def part(self, shard: int, block: int, mesh: tuple[int, int]) -> int:
         """The number of the part that has a shard of a block, of ranks along `tensor` and `pipe`."""
@@ -257,15 +264,15 @@ class _Pieces:
 
     def of(self, name: str, layout: StoredLayout) -> Callable[[int, int], NDArray[Any]]:
         """The elements of a tensor, of shards as far as they are asked for, of blocks all."""
-        if layout.axis is None:
+        place = layout.place
+        if place is None:
             return lambda begin, end: self._flat(name, layout, 0, begin, end)
-        axis, elements = layout.axis, layout.block.elements
+        elements, size = layout.block.elements, layout.whole.shape[place.axis]
 
         def flat(begin: int, end: int) -> NDArray[Any]:
             flats = [self._flat(name, layout, block, 0, elements) for block in range(layout.blocks)]
-            whole = np.concatenate([part.reshape(layout.block.shape) for part in flats], axis)
-            real = np.moveaxis(np.moveaxis(whole, axis, 0)[: layout.whole.shape[axis]], 0, axis)
-            return np.ascontiguousarray(real).reshape(-1)[begin:end]
+            whole = place.whole([part.reshape(layout.block.shape) for part in flats], size)
+            return np.ascontiguousarray(whole).reshape(-1)[begin:end]
 
         return flat
 

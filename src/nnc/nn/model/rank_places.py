@@ -9,9 +9,8 @@ from nnc.nn.layers.layer import ParameterSpec
 from nnc.nn.steps.model_options import ModelOptions
 from nnc.nn.steps.padding import SMALL
 from nnc.nn.steps.step_graph import StepGraph
-from nnc.parallel.block_operators import BlockPlace
 from nnc.parallel.pipelining import choose_stages
-from nnc.parallel.splitting import Weight, choose_axes
+from nnc.parallel.splitting import Weight, choose_places
 from nnc.parallel.splitting_rules import rule_of
 from nnc.symbolic import Symbol, SymbolicGraph
 from nnc.symbolic.records import TensorKey
@@ -30,8 +29,7 @@ def placed(options: ModelOptions, specs: Mapping[str, ParameterSpec]) -> dict[st
         rows = {path: replace(row, stage=stages.get(path, 0)) for path, row in rows.items()}
     if options.tensor_ranks is None:
         return rows
-    axes = choose_axes(lambda: _looked_at(options, rows), options.tensor_ranks, rule_of)
-    places = {path: BlockPlace(options.tensor_ranks, axis) for path, axis in axes.items()}
+    places = choose_places(lambda: _looked_at(options, rows), options.tensor_ranks, rule_of)
     return {path: replace(row, place=places.get(path)) for path, row in rows.items()}
 
 

@@ -23,7 +23,7 @@ from nnc.nn.steps.step_graph import DRAWS, PART, SCALE
 from nnc.nn.steps.training_steps import GRADIENT, SHARE, optimizers_of
 from nnc.parallel import joined
 from nnc.parallel.block_operators import joined_blocks
-from nnc.parallel.tensor_shards import block_of, piece_of
+from nnc.parallel.tensor_shards import piece_of
 from nnc.symbolic.minimization import steering_dtype
 
 # Of a process that has all of it.
@@ -223,8 +223,7 @@ class ModelTensors:
         """What this rank keeps of a parameter's values."""
         group, row = self.sharding.group, self.specs[path]
         if row.place is not None and self.sharding.is_block(row):
-            ranks = joined(row.place.group)
-            whole = block_of(whole, row.place.axis, ranks.rank, ranks.size)
+            whole = row.place.cut(whole, joined(row.place.group).rank)
         if group is None or not self.sharding.splits(row):
             return whole
         return piece_of(whole, joined(group).rank, group.size)
@@ -248,5 +247,5 @@ class ModelTensors:
             tensor = Tensor.from_numpy(values.reshape(spec.shape))
         if row.place is None or not self.sharding.is_block(row):
             return tensor
-        axis = row.place.axis
-        return Tensor.from_numpy(joined_blocks(tensor.copied(), axis, row.spec.shape[axis], row.place.group))
+        size = row.spec.shape[row.place.axis]
+        return Tensor.from_numpy(joined_blocks(tensor.copied(), row.place, size))

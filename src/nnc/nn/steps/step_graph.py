@@ -150,10 +150,10 @@ class StepGraph:
         for path, own in self.blocks.items():
             place = self.specs[path].place
             assert place is not None
-            weights[self.wholes[path].key] = Weight(path, block=SplitValue(own, place.axis))
+            weights[self.wholes[path].key] = Weight(path, block=SplitValue(own, place.axis, parts=place.parts))
         caches = frozenset({old.key for old in kept.values()})
         splitter = GraphSplitter(self.graph, self.options.tensor_ranks, rule_of, weights, caches=caches)
-        splitter.run(tuple(results))
+        splitter.run(tuple(results), kept)
         names = {symbol.key: name for name, symbol in self.given.items()}
         for new, old in [*kept.items()]:
             block = splitter.local.get(old.key)
