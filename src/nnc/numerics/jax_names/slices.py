@@ -52,6 +52,7 @@ def slice_in_dim(
     return x[(*[cut(None)] * place, cut(start_index, limit_index, stride))]
 
 
+@checked
 def rev(operand: AnyArray, dimensions: Sequence[int]) -> Array:
     """Axes the other way round.
 
