@@ -114,7 +114,7 @@ if TYPE_CHECKING:
     from nnc.numerics import *
     from nnc.symbolic.compiler import arena
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # What `nnc.numerics` has: the functions of the four projects.
 _NUMERICS = (

@@ -15,7 +15,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 
 import nnc
 from nnc.core.values.device import CPU, Device
-from nnc.dynamic import host_kernel
+from nnc.dynamic.execution import host_kernel
 from nnc.errors import ArgumentError, DeviceError, NotFiniteError, UsageError
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)

@@ -106,7 +106,7 @@ def test_places_of_jax() -> None:
         (lambda: x().scatter_reduce(1, nnc.tensor([[0]]), x(), "median"), AttributeValueError, "amax"),
         (lambda: x().div(2, rounding_mode="up"), AttributeValueError, "rounding_mode='up'"),
         (lambda: x().repeat((2,)), ShapeError, r"nnc\.tile"),
-        (lambda: x().repeat({}), ShapeError, r"repeat: got \(\)"),
+        (lambda: x().repeat({}), ArgumentError, "repeat: got repeats=a dict"),
         (lambda: x().repeat(np.array([0, 0])), ArgumentError, "repeat: got repeats=an array"),
         (lambda: nnc.histc(x(), bins=0), AttributeValueError, "histc"),
         (lambda: nnc.histc(x(), min=np.float32(0.5), max=-1e308), AttributeValueError, "histc"),

@@ -201,7 +201,7 @@ _HOMES = homes({
 })  # fmt: skip
 # `from nnc.nn import *` brings names, and of the modules those that are used by their names.
 __all__ = [name for name, home in _HOMES.items() if home != f"nnc.nn.{name}"] + [
-    "functional", "init", "losses", "optim", "utils",
+    "functional", "init", "initializers", "losses", "optim", "utils",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:

@@ -17,7 +17,7 @@ def logpmf(k: AnyArray, p: AnyArray, loc: AnyArray = 0) -> Array:
     """ln pmf(k)
 
     >>> nnc.scipy.stats.bernoulli.logpmf([0, 1], 0.25).tolist()
-    [-0.28768205642700195, -1.3862943649291992]
+    [-0.28768208622932434, -1.3862943649291992]
     """
     count, share, start = floats(k, p, loc)
     count = count - start

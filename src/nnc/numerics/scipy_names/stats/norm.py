@@ -79,7 +79,7 @@ def ppf(q: AnyArray, loc: AnyArray = 0.0, scale: AnyArray = 1.0) -> Array:
 
     >>> nnc.scipy.stats.norm.ppf(0.975)
     Variable(f32[], constant)
-    1.9599639177322388
+    1.959964394569397
     """
     return multiply(ndtri(q), scale) + loc
 

@@ -20,7 +20,7 @@ def logpdf(x: AnyArray, df: AnyArray, loc: AnyArray = 0.0, scale: AnyArray = 1.0
 
     >>> nnc.scipy.stats.t.logpdf(0.0, 1.0)
     Variable(f32[], constant)
-    -1.1447299718856812
+    -1.1447298526763916
     """
     z, width = standardized(x, loc, scale)
     freedom = pair(z, df)[1]
