@@ -1,14 +1,14 @@
 """Steps on ranks of one machine beside what was foretold of them; one JSON line per case.
 
     python benchmarks/simulated_ranks.py [--ranks 2 3 4] [--cases resnet20 shards gpipe 1f1b tensor] [--rounds N]
-    python benchmarks/simulated_ranks.py --curve
+    python benchmarks/simulated_ranks.py --curve [--wire ALPHA BETA --computing SECONDS]
 
 `measured` is the median time of a step (ResNet-20; layers of 1,024 × 1,024 with the optimizer's state, gradients and
 weights in shards, in as many stages as ranks by either schedule, or, of ranks that divide 1,024, their products
 shared), `simulated` what `Model.simulate` says with the wire of these ranks, measured in the same
 processes, and with `computing`, the time of a process without a mesh while as many others do the same. The goal is a
 `ratio` within 0.15 of 1. `--curve` prints what weak scaling is foretold for up to 1,024 ranks on the wire that is
-measured with two.
+measured with two, or on one that is given.
 """
 
 from __future__ import annotations
@@ -108,9 +108,13 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--case", default="")
     parser.add_argument("--curve", action="store_true")
+    parser.add_argument("--wire", type=float, nargs=2, metavar=("ALPHA", "BETA"))
+    parser.add_argument("--computing", type=float, default=0.04)
     options = parser.parse_args()
     if options.case:
         return measure(options.case, options.rounds)
+    if options.curve and options.wire:
+        return curve(parallel.Wire(*options.wire), options.computing)
     if options.curve:
         row = launched(2, "--case", "resnet20", "--rounds", str(options.rounds))
         return curve(parallel.Wire(*(row[name] for name in WIRE)), row["computing"])

@@ -6,8 +6,8 @@ test with `@pytest.mark.turns(n)` every n-th; one with `@pytest.mark.nightly(rea
 runs all of its cases (`scripts/test tests/symbolic`), and so do a campaign (NNC_EXAMPLES=1 scripts/test) and the night
 (scripts/nightly --only tests).
 
-Half of the processor's time goes to one case in fifty. Of those in costs.json each folder runs every second one, of 2 s
-and more every third, and with the next commit the others: three commits have run all.
+Half of the processor's time goes to one case in fifty. Of those in costs.json each folder runs every second one, of 1 s
+and more every third, of 2 s and more every fourth, and with the next commit the others: four commits have run all.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def costly(items: Iterable[pytest.Item], seconds: Mapping[str, float], turn: int
     for item in items:
         if item.nodeid in seconds:
             folder = item.nodeid.split("/")[1]
-            rows[folder, 3 if seconds[item.nodeid] >= 2.0 else 2].append(item)
+            cost = seconds[item.nodeid]
+            rows[folder, 2 + (cost >= 1.0) + (cost >= 2.0)].append(item)
     return {
         item
         for (_, number), row in rows.items()

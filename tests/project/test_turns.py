@@ -43,13 +43,14 @@ def test_pages_and_programs_run_each_time_and_what_is_left_to_the_night_does_not
     assert waiting([*cases, night]) == {night}
 
 
-def test_costly_cases_run_every_second_or_third_time() -> None:
-    seconds = {f"tests/nn/a.py::x[{place}]": 0.5 if place < 4 else 2.0 for place in range(10)}
+def test_costly_cases_run_every_second_to_fourth_time() -> None:
+    seconds = {f"tests/nn/a.py::x[{place}]": (0.5, 1.0, 2.0)[place % 3] for place in range(12)}
     cases = [Case(name) for name in (*seconds, "tests/nn/a.py::quick")]
-    runs = [[case.nodeid for case in cases if case not in costly(cases, seconds, turn)] for turn in range(6)]
+    runs = [[case.nodeid for case in cases if case not in costly(cases, seconds, turn)] for turn in range(12)]
     assert all("tests/nn/a.py::quick" in run for run in runs)
-    assert all(sum(name in run for run in runs) == (3 if cost < 2.0 else 2) for name, cost in seconds.items())
-    assert all(len(run) == 5 for run in runs)
+    often = {(cost, sum(name in run for run in runs)) for name, cost in seconds.items()}
+    assert often == {(0.5, 6), (1.0, 4), (2.0, 3)}
+    assert {len(run) for run in runs} == {5, 6}
 
 
 def test_costs_are_of_tests_that_are_there() -> None:
