@@ -30,6 +30,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "noise_shape=": lambda: layers.Dropout(0.5, noise_shape=(2,))(X, training=True),
     "from_tensor_slices: got arrays of": lambda: keras.utils.Dataset.from_tensor_slices(3),
     "generator=3": lambda: keras.utils.Dataset.from_generator(3),  # type: ignore[arg-type]
+    "extract_patches: got 1099511627776 parts": lambda: functions.image.extract_patches(
+        np.ones((1, 4, 4, 1)), (1, 1 << 40)
+    ),
     "one for each of 1 axes": lambda: functions.slice(X, [0, 0], [1]),
     "one window": lambda: keras.utils.timeseries_dataset_from_array(np.ones(4), None, 1 << 62),
 }

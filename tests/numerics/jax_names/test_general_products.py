@@ -74,6 +74,8 @@ def test_scans() -> None:
     assert lax.associative_scan(lax.add, nnc.zeros((0, 2))).shape == (0, 2)
     with pytest.raises(ShapeError, match="one size"):
         lax.associative_scan(compose, (nnc.ones(2), nnc.ones(3)))
+    with pytest.raises(ArgumentError, match="got 1 leaves of fn; need the 2 of elems"):
+        lax.associative_scan(lambda a, b: a[0], (nnc.ones(2), nnc.ones(2)))
 
 
 def test_parts_and_borders() -> None:

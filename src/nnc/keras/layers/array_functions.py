@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nnc import numerics as n
 from nnc.arguments import Count, Size, checked
+from nnc.core.precautions.machine_memory import check_entries
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32
 from nnc.dynamic.eager import as_operand
@@ -170,6 +171,7 @@ def extract_patches(images: Any, size: Sizes, strides: Sizes | None = None, padd
         window = window_over(x.shape[1:3], sides, steps, padding)
         x = n.pad(x, ((0, 0), *window.padding, (0, 0)))
         counts = [(x.shape[1 + axis] - sides[axis]) // steps[axis] + 1 for axis in range(2)]
+        check_entries("extract_patches", max(max(count, 1) * side for count, side in zip(counts, sides, strict=True)))
         rows, columns = (
             np.arange(count)[:, None] * step + np.arange(side)
             for count, step, side in zip(counts, steps, sides, strict=True)

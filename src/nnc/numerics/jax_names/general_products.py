@@ -146,6 +146,9 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Tree, reverse: bool =
         ahead, earlier, later = part(rows, 0, apart), part(rows, 0, -apart), part(rows, apart, None)
         heads, shape = flatten(ahead)
         tails, _ = flatten(fn(earlier, later))
+        if len(tails) != len(heads):
+            got = f"{len(tails)} leaves of fn"
+            raise ArgumentError("associative_scan", got=got, need=f"the {len(heads)} of elems", origin=caller_origin())
         joined = [concatenate([head, as_array(tail)], place) for head, tail in zip(heads, tails, strict=True)]
         rows, apart = shape.unflatten(joined), apart * 2
     return map_leaves(lambda x: flip(x, place), rows) if reverse else rows
