@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnc import keras
+from nnc import keras, nn
 from nnc.errors import NncError
 
 layers, X = keras.layers, np.ones((2, 3), np.float32)
@@ -33,9 +33,14 @@ WRONG: dict[str, Callable[[], object]] = {
     "extract_patches: got 1099511627776 parts": lambda: functions.image.extract_patches(
         np.ones((1, 4, 4, 1)), (1, 1 << 40)
     ),
+    "approximate=": lambda: nn.GELU(np.ones(2)),  # type: ignore[arg-type]
     "one for each of 1 axes": lambda: functions.slice(X, [0, 0], [1]),
     "one window": lambda: keras.utils.timeseries_dataset_from_array(np.ones(4), None, 1 << 62),
 }
+
+
+def test_sizes_of_ngrams_may_be_an_integer_of_numpy() -> None:
+    assert [*layers.TextVectorization(ngrams=np.int64(2)).sizes] == [1, 2]
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -27,6 +27,7 @@ from nnc.keras.engine.keras_tensor import KerasTensor
 from nnc.keras.layers.number_layers import single_of
 from nnc.keras.metric_states import real
 from nnc.keras.named import Made, named
+from nnc.ops.number import INTEGERS
 
 __all__ = [
     "IntegerLookup", "StringLookup", "TextVectorization",
@@ -296,7 +297,7 @@ class TextVectorization(_OfWords):
         self.max_tokens, self.output_mode, self.length = max_tokens, output_mode, output_sequence_length
         self.standardize = _function("standardize", standardize, STANDARDS)
         self.split = _function("split", split, SPLITS)
-        self.sizes = range(1, ngrams + 1) if isinstance(ngrams, int) else (1,) if ngrams is None else tuple(ngrams)
+        self.sizes = range(1, ngrams + 1) if isinstance(ngrams, INTEGERS) else (1,) if ngrams is None else tuple(ngrams)
         self.pad_to_max_tokens = pad_to_max_tokens
         self.weights_of_words = None if idf_weights is None else single_of("TextVectorization", idf_weights)
         # Texts that fill up are no words of theirs in counts.

@@ -113,7 +113,7 @@ class GELU(Activation, of=gelu):
 
     def __new__(cls, approximate: str = "none") -> Any:  # noqa: ANN401  # this layer, or the one of the formula
         """The layer of the formula that is asked for."""
-        if approximate not in ("none", "tanh"):
+        if not isinstance(approximate, str) or approximate not in ("none", "tanh"):
             raise ArgumentError("GELU", got=f"approximate={shown(approximate)}", need="'none' or 'tanh'")
         return object.__new__(GELUTanh if approximate == "tanh" else cls)
 
