@@ -20,7 +20,7 @@ from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import U8, dtype_of
 from nnc.core.values.recorder import PROFILER
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import ALIGNMENT
+from nnc.core.values.storage import aligned
 from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
 from nnc.onnx.file import TWINS, OnnxFile
@@ -188,7 +188,7 @@ class ProgramPlace:
         small = [t for place, t in enumerate(bound) if place not in own and t.spec.nbytes <= MOST_PACKED]
         begins, end = {}, 0
         for tensor in small:
-            begins[id(tensor)], end = [end], end + -(-tensor.spec.nbytes // ALIGNMENT) * ALIGNMENT
+            begins[id(tensor)], end = [end], end + aligned(tensor.spec.nbytes)
         pack = Tensor.zeros(TensorSpec((end,), U8))
         for tensor in small:
             (begin,), nbytes = begins[id(tensor)], tensor.spec.nbytes

@@ -24,6 +24,17 @@ ALIGNMENT = 64
 MAX_BYTES = 2**62
 
 Bytes = NDArray[np.uint8]
+
+
+def aligned(nbytes: int) -> int:
+    """Bytes up to where another block may begin.
+
+    >>> aligned(0), aligned(1), aligned(64)
+    (0, 64, 64)
+    """
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
 Content = bytes
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from nnc.arguments import Count, checked
 from nnc.classes import dataclass
+from nnc.core.values.storage import aligned
 from nnc.errors import UsageError
 from nnc.ops.movement.movement import CONCATENATE
 from nnc.symbolic.compiler.compiled import Compiled
@@ -65,13 +66,18 @@ def least_memory(compiled: Compiled, looks: Count = LOOKS) -> LeastMemory:
         raise UsageError("least_memory", got=got, need="a graph without, in the memory of one device")
     before = predecessors(graph, planned.order, uses, compiled.bindings.carried)
     there = [root for root in planned.inputs() if root in uses.nbytes]
-    runs = runs_of(graph, uses, before, there)
+    # Blocks begin where memory is aligned.
+    nbytes = {root: aligned(size) for root, size in uses.nbytes.items()}
+    scratch = {key: aligned(size) for key, size in uses.scratch.items()}
+    runs = runs_of(graph, replace(uses, nbytes=nbytes, scratch=scratch), before, there)
     low, high = max(any_order_bytes(graph, uses), runs.memory(runs.begin)), compiled.memory().lower_bound
     any_order = least_peak(OrdersOnce(runs, looks).enough, min(low, high), high)
     fits = any_order.nbytes if any_order.exact else high
     again = least_peak(OrdersAgain(runs, looks).enough, min(low, high), fits)
-    any_order = replace(any_order, nbytes=max(any_order.nbytes, again.nbytes))
-    if any(graph.execs[key].command.op is CONCATENATE for key in planned.order):
-        any_order, again = replace(any_order, exact=False), replace(again, exact=False)
-    again = replace(again, exact=again.exact and not compiled.bindings.carried)
-    return LeastMemory(compiled.memory().arena, high, any_order, again)
+    counted = all(graph.execs[key].command.op is not CONCATENATE for key in planned.order)
+    return LeastMemory(
+        compiled.memory().arena,
+        high,
+        LeastPeak(max(any_order.nbytes, again.nbytes), any_order.exact and counted),
+        LeastPeak(again.nbytes, again.exact and counted and not compiled.bindings.carried),
+    )

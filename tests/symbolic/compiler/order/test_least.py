@@ -48,7 +48,7 @@ def program(seed: int) -> tuple[SymbolicGraph, Uses]:
 def runs_for(graph: SymbolicGraph, uses: Uses, *, begin: bool) -> GraphBits:
     before = predecessors(graph, tuple(uses.reads), uses, {})
     written = {root for roots in uses.writes.values() for root in roots}
-    return runs_of(graph, uses, before, uses.nbytes.keys() - written if begin else (), alignment=1)
+    return runs_of(graph, uses, before, uses.nbytes.keys() - written if begin else ())
 
 
 def searched(runs: GraphBits, low: int, peak: int, looks: int = MANY) -> tuple[LeastPeak, LeastPeak]:
@@ -88,10 +88,9 @@ def least_of_all_states(runs: GraphBits) -> int:
             during = runs.memory(held | run.reads | run.writes) + run.scratch
             moves.append((held | run.reads | run.writes, loaded | missing, during))
             for source, target in run.pairs:
-                bit = 1 << source
-                if not (held | run.reads) >> target & 1 and not bit & runs.kept & runs.given:
-                    behind = (held | run.reads | run.writes) & ~bit
-                    moves.append((behind, loaded | missing, during - runs.nbytes[source]))
+                if not (held | run.reads) & target and not source & runs.kept & runs.given:
+                    behind = (held | run.reads | run.writes) & ~source
+                    moves.append((behind, loaded | missing, during - runs.memory(source)))
         for behind, taken, during in moves:
             heapq.heappush(heap, (max(peak, during), behind, taken))
     raise AssertionError("the kept roots are never there")

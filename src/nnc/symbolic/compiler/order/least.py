@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import combinations
 
 from nnc.classes import dataclass
-from nnc.core.values.storage import ALIGNMENT
 from nnc.ops.movement.movement import CONCATENATE
 from nnc.symbolic.compiler.order.uses import Uses
 from nnc.symbolic.ir import SymbolicGraph
@@ -28,7 +27,7 @@ class BrokenOffError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExecBits:
-    """An exec with sets of execs and roots as bits; an output of `pairs` (in, out) may take over an input's memory."""
+    """An exec; sets of execs and of roots are bits. An output of `pairs` (in, out) may take over an input's memory."""
 
     before: int
     reads: int
@@ -70,9 +69,8 @@ def runs_of(
     uses: Uses,
     before: Mapping[ExecKey, Collection[ExecKey]],
     begin: Collection[TensorKey] = (),
-    alignment: int = ALIGNMENT,
 ) -> GraphBits:
-    """The execs of a graph, each behind those `before` it, where values begin at multiples of `alignment`.
+    """The execs of a graph, each behind those `before` it.
 
     What may be computed in a concatenation takes no bytes, nor does what lies in a file.
     """
@@ -81,19 +79,12 @@ def runs_of(
     free = {root for key in place if graph.execs[key].command.op is CONCATENATE for root in uses.reads[key]}
     free |= {root for root in roots if graph.tensors[root].spec.device.is_file}
 
-    def aligned(nbytes: int) -> int:
-        return -(-nbytes // alignment) * alignment
-
     def run_of(key: ExecKey) -> ExecBits:
         reads, writes = (_union(map(roots.__getitem__, row[key])) for row in (uses.reads, uses.writes))
-        pairs = tuple(
-            (roots[source].bit_length() - 1, roots[target].bit_length() - 1) for source, target in uses.pairs[key]
-        )
-        return ExecBits(
-            _union(place[other] for other in before[key]), reads, writes, aligned(uses.scratch.get(key, 0)), pairs
-        )
+        pairs = tuple((roots[source], roots[target]) for source, target in uses.pairs[key])
+        return ExecBits(_union(map(place.__getitem__, before[key])), reads, writes, uses.scratch.get(key, 0), pairs)
 
-    nbytes = [0 if root in free else aligned(uses.nbytes[root]) for root in roots]
+    nbytes = [0 if root in free else uses.nbytes[root] for root in roots]
     there, kept = (_union(roots[root] for root in some if root in roots) for some in (begin, uses.kept))
     return GraphBits([run_of(key) for key in place], nbytes, there, kept)
 
@@ -148,26 +139,28 @@ class OrdersOnce(CountedSearch):
             if done in seen:
                 continue
             seen.add(done)
-            waiting.extend(done | 1 << number for number in self._ready(done) if self._during(done, number) <= limit)
+            alive = self._alive(done)
+            waiting.extend(behind for run, behind in self._ready(done) if self._during(run, alive, behind) <= limit)
         return False
 
     def _with_what_frees(self, done: int, limit: int) -> int:
         """Behind all execs that fit and leave no more in memory: to run them at once is never worse."""
         going = True
         while going:
-            going, held = False, self.runs.memory(self._alive(done))
-            for number in self._ready(done):
-                behind = done | 1 << number
-                if self.runs.memory(self._alive(behind)) <= held and self._during(done, number) <= limit:
+            going, alive = False, self._alive(done)
+            for run, behind in self._ready(done):
+                frees = self.runs.memory(self._alive(behind)) <= self.runs.memory(alive)
+                if frees and self._during(run, alive, behind) <= limit:
                     done, going = behind, True
                     break
         return done
 
-    def _ready(self, done: int) -> Iterator[int]:
+    def _ready(self, done: int) -> Iterator[tuple[ExecBits, int]]:
+        """Each exec that may come next, and those that ran behind it."""
         self.look()
         for number, run in enumerate(self.runs.runs):
             if not done >> number & 1 and not run.before & ~done:
-                yield number
+                yield run, done | 1 << number
 
     def _alive(self, done: int) -> int:
         """Roots that are there or that an exec of these has touched, and that others will, or that are kept."""
@@ -178,11 +171,10 @@ class OrdersOnce(CountedSearch):
             if (touching & done or begin >> root & 1) and (touching & ~done or kept >> root & 1)
         )
 
-    def _during(self, done: int, number: int) -> int:
-        run, alive, behind = self.runs.runs[number], self._alive(done), self._alive(done | 1 << number)
-        pairs = [
-            (source, target) for source, target in run.pairs if not behind >> source & 1 and not alive >> target & 1
-        ]
+    def _during(self, run: ExecBits, alive: int, done: int) -> int:
+        """Bytes while an exec runs, beside the roots alive before it; `done` are the execs that ran behind it."""
+        left = self._alive(done) if run.pairs else 0
+        pairs = [(source, target) for source, target in run.pairs if not left & source and not alive & target]
         shared = max(map(self.runs.memory, _takings(pairs)))
         return self.runs.memory(alive | run.reads | run.writes) + run.scratch - shared
 
@@ -225,7 +217,7 @@ class OrdersAgain(CountedSearch):
         """States behind an exec for which as little is dropped as makes it fit, by each way to share memory."""
         runs, begin = self.runs, held | run.reads
         loose = begin & ~run.reads & runs.paid
-        pairs = [(source, target) for source, target in run.pairs if not begin >> target & 1]
+        pairs = [(source, target) for source, target in run.pairs if not begin & target]
         for taken in _takings(pairs):
             room = limit - runs.memory(begin & ~loose | run.writes) - run.scratch + runs.memory(taken)
             for stays in self._largest(loose, room):
@@ -270,4 +262,4 @@ def _takings(pairs: Sequence[tuple[int, int]]) -> Iterator[int]:
     for count in range(len(pairs) + 1):
         for chosen in combinations(pairs, count):
             if len({source for source, _ in chosen}) == count == len({target for _, target in chosen}):
-                yield sum(1 << source for source, _ in chosen)
+                yield sum(source for source, _ in chosen)

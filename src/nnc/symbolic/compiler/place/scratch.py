@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from nnc.core.running.dispatch import DISPATCHER, Claim, Kernel
 from nnc.core.values.spec import contiguous_strides
+from nnc.core.values.storage import aligned
 from nnc.errors import UsageError
 from nnc.symbolic.compiler.place.planned import PlannedGraph
-from nnc.symbolic.compiler.place.slots import aligned
 from nnc.symbolic.ir import SymbolicGraph
 from nnc.symbolic.records import ExecKey, TensorKey
 

@@ -19,7 +19,7 @@ from dataclasses import field
 from nnc.classes import dataclass
 from nnc.concrete import CountBelow
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import ALIGNMENT
+from nnc.core.values.storage import aligned
 from nnc.symbolic.compiler.place.liveness import LiveRange, LiveRanges, OuterMemory, ends_at, live_range_of
 from nnc.symbolic.control import CaseAttrs, WhileAttrs
 from nnc.symbolic.ir import SymbolicGraph
@@ -427,8 +427,3 @@ class _OuterBlocks:
 def fits_slot(life: LiveRange, slots: Slots, slot: Slot) -> bool:
     """Whether a block is as large as a slot, in memory of its kind."""
     return aligned(life.nbytes) == slots.sizes[slot] and life.memory == slots.memories[slot].memory
-
-
-def aligned(nbytes: int) -> int:
-    """Bytes up to where another block may begin."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
