@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -12,6 +11,7 @@ from nnc.errors import ArgumentError
 from nnc.keras.engine.base_layer import Layer
 from nnc.keras.named import refused
 from nnc.ops import Window
+from nnc.ops.convolutions.window import same_border
 
 Sizes: TypeAlias = Count | tuple[Count, ...] | list[Count]
 
@@ -33,8 +33,8 @@ def window_over(
     borders = []
     for size, extent, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         reach = dilation * (extent - 1)
-        total = max((math.ceil(size / stride) - 1) * stride + reach + 1 - size, 0) if padding == "same" else 0
-        borders.append((reach, 0) if padding == "causal" else (total // 2, total - total // 2))
+        same = same_border(size, reach + 1, stride) if padding == "same" else (0, 0)
+        borders.append((reach, 0) if padding == "causal" else same)
     return Window(tuple(strides), tuple(borders), tuple(dilations))
 
 

@@ -19,7 +19,7 @@ from nnc.errors import ArgumentError, ShapeError
 from nnc.numerics.conversion import AnyArray, Array, pair
 from nnc.numerics.jax_names.slices import pad
 from nnc.numerics.shapes import flip
-from nnc.ops.convolutions.window import Window
+from nnc.ops.convolutions.window import Window, same_border
 
 __all__ = [
     "ConvDimensionNumbers", "conv", "conv_dimension_numbers", "conv_general_dilated", "conv_transpose",
@@ -141,11 +141,8 @@ def borders(
         raise ArgumentError("padding", got=repr(padding), need='"SAME", "VALID", or pairs', origin=caller_origin())
     if padding == "VALID":
         return [(0, 0)] * len(sizes)
-    edges = []
-    for size, extent, step in zip(sizes, extents, steps, strict=True):
-        total = max((-(-size // step) - 1) * step + extent - size, 0)
-        edges.append((total // 2, total - total // 2) if padding == "SAME" else (total - total // 2, total // 2))
-    return edges
+    edges = list(map(same_border, sizes, extents, steps))
+    return edges if padding == "SAME" else [(after, before) for before, after in edges]
 
 
 def conv(lhs: AnyArray, rhs: AnyArray, window_strides: Sizes, padding: Padding, precision: object = None) -> Array:

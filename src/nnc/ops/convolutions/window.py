@@ -69,6 +69,16 @@ def output_sizes(subject: str, sizes: tuple[int, ...], kernel: tuple[int, ...], 
     return tuple(results)
 
 
+def same_border(size: int, extent: int, stride: int) -> tuple[int, int]:
+    """Zeros before and behind an axis where each of ⌈size / stride⌉ steps has a window; the smaller half goes before.
+
+    >>> same_border(7, 3, 2), same_border(8, 3, 2)
+    ((1, 1), (0, 1))
+    """
+    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    return total // 2, total - total // 2
+
+
 def window_of(
     kernel: int | tuple[int, ...],
     *,

@@ -12,7 +12,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import Layout, Shape
 from nnc.errors import AttributeValueError, ShapeError
 from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
-from nnc.ops.convolutions.window import Window, output_sizes
+from nnc.ops.convolutions.window import Window, output_sizes, same_border
 from nnc.ops.movement.layout import layout_permutation
 
 
@@ -70,11 +70,8 @@ def window_of(call: NodeCall, sizes: Shape, kernel: Shape) -> Window:
     mode = call.text("auto_pad", "NOTSET")
     extents = [dilation * (size - 1) + 1 for dilation, size in zip(dilations, kernel, strict=True)]
     if mode in ("SAME_UPPER", "SAME_LOWER"):
-        pads = []
-        for size, extent, stride in zip(sizes, extents, strides, strict=True):
-            total = max((-(-size // stride) - 1) * stride + extent - size, 0)
-            half = total // 2
-            pads.append((half, total - half) if mode == "SAME_UPPER" else (total - half, half))
+        pads = list(map(same_border, sizes, extents, strides))
+        pads = pads if mode == "SAME_UPPER" else [(after, before) for before, after in pads]
     else:
         pads = [(0, 0)] * rank if mode == "VALID" else pads_of(call, rank)
     return Window(strides, tuple(pads), dilations)
