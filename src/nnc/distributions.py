@@ -23,6 +23,7 @@ from nnc.dynamic.eager import no_grad
 from nnc.errors import ArgumentError
 from nnc.nn.modules.nested_values import PassedOn
 from nnc.numerics.conversion import AnyArray, Array, as_array
+from nnc.numerics.scipy_names.special import HALF_LOG_TWO_PI
 
 __all__ = [
     "Bernoulli", "Categorical", "Distribution", "Exponential", "Independent", "Laplace", "Normal", "Uniform",
@@ -30,7 +31,6 @@ __all__ = [
 ]  # fmt: skip
 
 Sizes = tuple[int, ...] | list[int]
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def _floats(*values: AnyArray) -> list[Array]:

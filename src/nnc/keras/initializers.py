@@ -137,8 +137,7 @@ class VarianceScaling(Initializer):
             return generator.uniform(-bound, bound, shape)
         if self.distribution == "untruncated_normal":
             return generator.normal(0.0, math.sqrt(variance), shape)
-        # The deviation of what is left within two deviations is 0.8796 of them.
-        return math.sqrt(variance) / 0.87962566103423978 * _within_two(generator, shape)
+        return math.sqrt(variance) / initializers.CUT_DEVIATION * _within_two(generator, shape)
 
 
 class _Scaled(VarianceScaling):

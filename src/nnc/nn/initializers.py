@@ -35,8 +35,6 @@ __all__ = [
 Mode: TypeAlias = Literal["fan_in", "fan_out", "fan_avg"]
 Distribution: TypeAlias = Literal["truncated_normal", "normal", "uniform"]
 Door: TypeAlias = Callable[..., Any]
-# The deviation of a normal distribution that is cut off at two deviations.
-CUT_DEVIATION = 0.87962566103423978
 EXAMPLE = """>>> nn.initializers.{}()(nnc.random.key(0), (3, 3)).shape
     (3, 3)
     """
@@ -88,7 +86,7 @@ def _scaled(
         return n.random.uniform(key, shape, dtype, -1.0, 1.0) * (deviation * math.sqrt(3.0))
     if distribution == "normal":
         return n.random.normal(key, shape, dtype) * deviation
-    return n.random.truncated_normal(-2.0, 2.0, shape, dtype, key=key) * (deviation / CUT_DEVIATION)
+    return n.random.truncated_normal(-2.0, 2.0, shape, dtype, key=key) * (deviation / fills.CUT_DEVIATION)
 
 
 def _orthogonal(

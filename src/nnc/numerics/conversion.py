@@ -22,7 +22,7 @@ from nnc.core.values.dtype import C64, C128, F32, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.arrays.promotion import beside_number, promoted
+from nnc.dynamic.arrays.promotion import beside_number, continuous, promoted
 from nnc.dynamic.eager import tensor
 from nnc.dynamic.state import parameter_over
 from nnc.dynamic.tree import Tree
@@ -72,6 +72,15 @@ def pair(x1: AnyArray, x2: AnyArray) -> tuple[Array, Array]:
     if _is_number(x2):
         return _with_number(as_array(x1), x2)
     return promoted(as_array(x1), as_array(x2))
+
+
+def floats(*values: AnyArray) -> list[Array]:
+    """All in the float or complex type that holds all; a number takes that of the array beside it."""
+    given = [continuous(as_array(values[0]))]
+    for value in values[1:]:
+        met = pair(given[-1], value)
+        given = [pair(each, met[0])[0] for each in given] + [continuous(met[1])]
+    return given
 
 
 def _is_number(value: object) -> bool:

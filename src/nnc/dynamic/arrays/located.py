@@ -47,14 +47,12 @@ def located(method: Callable[P, R], placing: Placing | None = None) -> Callable[
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return method(*args, **kwargs)
-        except UsageError as error:
+        except (UsageError, TypeError) as error:
             if placing is not None and not placed.isdisjoint(kwargs):
                 return placing(call, args, kwargs)  # type: ignore[no-any-return]  # what the method gives
-            error.origin = error.origin or caller_origin()
-            raise
-        except TypeError:
-            if placing is not None and not placed.isdisjoint(kwargs):
-                return placing(call, args, kwargs)  # type: ignore[no-any-return]  # what the method gives
+            if isinstance(error, UsageError):
+                error.origin = error.origin or caller_origin()
+                raise
             ours = translated(kwargs, names, method.__qualname__)
             if ours is None:
                 fault = unknown_argument(method.__qualname__, kwargs, names)

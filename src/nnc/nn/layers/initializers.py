@@ -19,6 +19,8 @@ from nnc.nn.state.generators import Values as Values
 from nnc.nn.state.generators import generator_for as generator_for
 
 CHUNK = 1 << 16
+# The deviation of a normal distribution that is cut off at two deviations.
+CUT_DEVIATION = 0.87962566103423978
 
 
 @checked

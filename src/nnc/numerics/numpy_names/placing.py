@@ -21,6 +21,7 @@ from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import BOOL, I64
 from nnc.core.values.spec import broadcast_shapes
 from nnc.dynamic.arrays.array import ArrayOperand
+from nnc.dynamic.arrays.located import PLACES
 from nnc.errors import ArgumentError, DTypeError, ShapeError
 from nnc.numerics.comparison import can_cast
 from nnc.numerics.conversion import Array, as_array, pair
@@ -31,7 +32,6 @@ from nnc.ops.movement.broadcast import normalize_axes
 from nnc.vocabulary.words import translated
 
 Function = Callable[..., Any]
-WORDS = frozenset({"out", "where", "initial"})
 # Of each reduction what stands for elements that are left out, and how the initial value joins the result.
 SUMS: Mapping[str, tuple[Any, Function]] = {"sum": (0, add), "prod": (1, multiply)}
 EXTREMES: Mapping[str, Function] = {"max": maximum, "amax": maximum, "min": minimum, "amin": minimum}
@@ -45,7 +45,7 @@ def placing(function: Function) -> Callable[[Function, tuple[Any, ...], Mapping[
     """What a door of the function does with these words; None for one that takes them itself."""
     plain = unwrap(function)
     own = signature(plain)
-    words = WORDS - own.parameters.keys()
+    words = PLACES - own.parameters.keys()
     if "out" not in words:
         return None
 

@@ -19,7 +19,7 @@ from nnc.array_api import elementwise as standard
 from nnc.core.values.dtype import F64
 from nnc.dynamic.arrays.promotion import continuous
 from nnc.errors import DTypeError
-from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, pair
+from nnc.numerics.conversion import AnyArray, Array, Axes, as_array, floats, pair
 from nnc.numerics.elementwise import erf as erf
 from nnc.numerics.elementwise import erfc as erfc
 from nnc.numerics.elementwise import erfinv as erfinv
@@ -55,10 +55,7 @@ def _wide(series: Series) -> Series:
 
     @wraps(series)
     def call(x: AnyArray, *others: AnyArray) -> Array:
-        given = [continuous(as_array(x))]
-        for other in others:
-            met = pair(given[-1], other)
-            given = [pair(each, met[0])[0] for each in given] + [continuous(met[1])]
+        given = floats(x, *others)
         home = given[-1].dtype
         if not home.is_float:
             raise DTypeError(series.__name__, got=str(home), need="real numbers", fix="nnc.real(x)")

@@ -5,10 +5,10 @@ pmf(1) = p, pmf(0) = 1 - p
 
 from __future__ import annotations
 
-from nnc.numerics.conversion import AnyArray, Array
+from nnc.numerics.conversion import AnyArray, Array, floats
 from nnc.numerics.elementwise import exp, logical_or, xlogy
 from nnc.numerics.scipy_names.special import xlog1py
-from nnc.numerics.scipy_names.stats.standard import floats, within
+from nnc.numerics.scipy_names.stats.standard import within
 
 __all__ = ["logpmf", "pmf"]
 

@@ -5,14 +5,12 @@ ln pdf(x) = -(d ln 2π + ln det C + (x - m)ᵀ C⁻¹ (x - m)) / 2
 
 from __future__ import annotations
 
-import math
-
 from nnc.errors import ShapeError
-from nnc.numerics.conversion import AnyArray, Array
+from nnc.numerics.conversion import AnyArray, Array, floats
 from nnc.numerics.creation import eye
 from nnc.numerics.elementwise import exp, log
 from nnc.numerics.linalg import cholesky, diagonal, solve
-from nnc.numerics.scipy_names.stats.standard import floats
+from nnc.numerics.scipy_names.special import HALF_LOG_TWO_PI
 
 __all__ = ["logpdf", "pdf"]
 
@@ -36,7 +34,7 @@ def logpdf(x: AnyArray, mean: AnyArray, cov: AnyArray) -> Array:
     rows = away.reshape(-1, size)
     z = solve(factor, rows.T)
     distances = (z * z).sum(0).reshape(away.shape[:-1])
-    return -0.5 * (distances + size * math.log(2.0 * math.pi)) - log(diagonal(factor)).sum()
+    return -0.5 * (distances + size * (2.0 * HALF_LOG_TWO_PI)) - log(diagonal(factor)).sum()
 
 
 def pdf(x: AnyArray, mean: AnyArray, cov: AnyArray) -> Array:

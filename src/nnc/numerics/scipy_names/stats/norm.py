@@ -5,16 +5,12 @@ pdf(x) = e^(-z² / 2) / (√(2π) · scale), z = (x - loc) / scale
 
 from __future__ import annotations
 
-import math
-
 from nnc.numerics.conversion import AnyArray, Array
 from nnc.numerics.elementwise import exp, log, multiply
-from nnc.numerics.scipy_names.special import log_ndtr, ndtr, ndtri
+from nnc.numerics.scipy_names.special import HALF_LOG_TWO_PI, log_ndtr, ndtr, ndtri
 from nnc.numerics.scipy_names.stats.standard import standardized
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
-
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def logpdf(x: AnyArray, loc: AnyArray = 0.0, scale: AnyArray = 1.0) -> Array:

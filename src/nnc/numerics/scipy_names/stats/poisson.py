@@ -5,11 +5,11 @@ pmf(k) = mu^k e^-mu / k!
 
 from __future__ import annotations
 
-from nnc.numerics.conversion import AnyArray, Array
+from nnc.numerics.conversion import AnyArray, Array, floats
 from nnc.numerics.elementwise import exp, floor, logical_and, xlogy
 from nnc.numerics.order import where
 from nnc.numerics.scipy_names.special import gammaln
-from nnc.numerics.scipy_names.stats.standard import floats, within
+from nnc.numerics.scipy_names.stats.standard import within
 
 __all__ = ["logpmf", "pmf"]
 
