@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests.export.compiled_c import Array, tool
+from tests.onnx import models
 
+import nnc.onnx
+import onnx
 from nnc import export, nn
 from nnc.export.program_ports import Function
 
 
-def told(folder: Path, script: str) -> object:
+def told(folder: Path, script: str) -> Any:
     """What a script prints as JSON, that stands beside the module."""
     (folder / "script.mjs").write_text(script)
     ran = subprocess.run([tool("node"), "script.mjs"], cwd=folder, capture_output=True, text=True)
@@ -105,3 +109,40 @@ def test_types_name_every_port(model: nn.Model) -> None:
     types = made.files["net.d.ts"].decode()
     assert "  input: Float32Array;\n  target: Int32Array;\n  rate: Float32Array;\n" in types
     assert "  loss: Float32Array;\n" in types
+
+
+def test_a_module_takes_any_of_its_sizes_by_its_inputs_or_by_name(model: nn.Model, tmp_path: Path) -> None:
+    made = export.library(model, "net", target="browser", batch=(1, 2, 4))
+    made.write(tmp_path)
+    assert "run(inputs: Inputs, batch?: 1 | 2 | 4): Outputs;" in made.files["net.d.ts"].decode()
+    script = f"""
+        import {{ load }} from "./net.mjs";
+        const net = await load(), x = {elements(X)}, made = [], told = [];
+        for (const size of [4, 1, 2, 4]) made.push(Array.from(net.run({{ input: x.subarray(0, 64 * size) }}).output));
+        made.push(Array.from(net.run({{ input: x.subarray(0, 128) }}, 2).output));
+        for (const given of [[{{ input: x.subarray(0, 192) }}], [{{ input: x }}, 3], [{{ input: x }}, 2], []]) {{
+            try {{ net.run(...given); }} catch (error) {{ told.push(String(error)); }}
+        }}
+        console.log(JSON.stringify([made, told]));
+    """
+    results, errors = told(tmp_path, script)
+    for size, result in zip((4, 1, 2, 4, 2), results, strict=True):
+        np.testing.assert_allclose(np.reshape(result, (size, 10)), model.predict(X[:size]), rtol=1e-4, atol=1e-5)
+    assert errors == [
+        "RangeError: batch: got input: 192; need one of 1,2,4",
+        "RangeError: batch: got 3; need one of 1,2,4",
+        "RangeError: input: got 256; need 128 elements",
+        "RangeError: batch: got input: nothing; need one of 1,2,4",
+    ]
+
+
+def test_a_file_of_an_open_dimension_runs_at_each_size(tmp_path: Path) -> None:
+    weights = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+    described = models.model([models.node("MatMul", "x w", "y")], {"x": ("n", 3, 4)}, ["y"], {"w": weights})
+    onnx.save(described, tmp_path / "open.onnx")
+    made = export.library(nnc.onnx.load(tmp_path / "open.onnx"), "net", target="wasm32", sizes={"n": (1, 3)})
+    made.write(tmp_path)
+    x = np.random.default_rng(0).random((3, 3, 4), np.float32)
+    run = f"const n = await load(); const {{ y }} = n.run({{ x: {elements(x)} }});"
+    script = f'import {{ load }} from "./net.mjs"; {run} console.log(JSON.stringify(Array.from(y)));'
+    np.testing.assert_allclose(np.reshape(told(tmp_path, script), (3, 3, 5)), x @ weights, rtol=1e-5, atol=1e-6)

@@ -30,10 +30,11 @@ POINTER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PortAddress:
-    """Where a port's elements are in the memory."""
+    """Where a port's elements are in the memory, and how many at each open size."""
 
     port: Port
     address: int
+    elements: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,12 @@ class MemoryMap:
 
         arena, state = take(library.arena_bytes), take(library.state_bytes)
         weights = take(library.constant_bytes if library.of_file else 0)
-        inputs = tuple(PortAddress(port, take(port.spec.nbytes)) for port in library.inputs)
-        outputs = tuple(PortAddress(port, take(port.spec.nbytes)) for port in library.outputs)
+
+        def placed(port: Port) -> PortAddress:
+            elements = library.elements(port)
+            return PortAddress(port, take(max(elements) * port.spec.dtype.itemsize), elements)
+
+        inputs, outputs = tuple(map(placed, library.inputs)), tuple(map(placed, library.outputs))
         pointers = take(POINTER_BYTES * (len(inputs) + library.of_file)), take(POINTER_BYTES * len(outputs))
         return cls(arena, state, weights, inputs, outputs, *pointers, end)
 
@@ -85,7 +90,7 @@ def browser_files(library: Interface, code: ObjectFile, answers: Mapping[str, Ar
 def _rows(ports: Sequence[PortAddress]) -> str:
     rows = []
     for row in ports:
-        kind, elements = ARRAYS[row.port.spec.dtype.name], row.port.spec.elements
+        kind, elements = ARRAYS[row.port.spec.dtype.name], list(row.elements)
         rows.append(f"  {json.dumps(row.port.name)}: [{kind}, {row.address}, {elements}],\n")
     return "".join(rows)
 
@@ -95,6 +100,8 @@ def _script(library: Interface, memory: MemoryMap) -> str:
         "NAME": library.name,
         "INPUTS": _rows(memory.inputs),
         "OUTPUTS": _rows(memory.outputs),
+        "SIZE": library.open_size.name if library.open_size else "size",
+        "SIZES": json.dumps(library.open_size.sizes if library.open_size else ()),
         "ARENA": str(memory.arena),
         "STATE": str(memory.state),
         "STATE_BYTES": str(library.state_bytes),
@@ -110,13 +117,30 @@ def _script(library: Interface, memory: MemoryMap) -> str:
 
 
 _SCRIPT = """// @NAME@: made by nnc. One instance is one memory; load() again for another one.
+// Ports: the array's kind, its address, and its elements at each of the sizes.
 const INPUTS = {
 @INPUTS@};
 const OUTPUTS = {
 @OUTPUTS@};
+const SIZES = @SIZES@;
 const STATE_BYTES = @STATE_BYTES@, WEIGHT_BYTES = @WEIGHT_BYTES@;
 const ERRORS = ["", "a null pointer", "a misaligned pointer", "an arena too small", "memory that overlaps",
   "an index outside its axis", "a loop beyond its bound"];
+
+// The place in SIZES: that of the size asked for, or of the only one that all inputs fit.
+function placeOf(inputs, size) {
+  if (!SIZES.length) return 0;
+  if (size !== undefined) {
+    if (!SIZES.includes(size)) throw new RangeError(`@SIZE@: got ${size}; need one of ${SIZES}`);
+    return SIZES.indexOf(size);
+  }
+  const rows = Object.entries(INPUTS);
+  const fits = (_, place) => rows.every(([name, [, , lengths]]) => inputs[name]?.length === lengths[place]);
+  const fitting = SIZES.filter(fits);
+  if (fitting.length === 1) return SIZES.indexOf(fitting[0]);
+  const got = rows.map(([name]) => `${name}: ${inputs[name]?.length ?? "nothing"}`).join(", ");
+  throw new RangeError(`@SIZE@: got ${got}; ${fitting.length ? `say which of ${fitting}` : `need one of ${SIZES}`}`);
+}
 
 async function bytesOf(url) {
   if (url.protocol === "file:") {
@@ -132,7 +156,7 @@ export async function load(options = {}) {
   const url = options.url ?? new URL("./@NAME@.wasm", import.meta.url);
   const { instance } = await WebAssembly.instantiate(options.module ?? (await bytesOf(url)), {});
   const { memory, @NAME@_run, @NAME@_initial_state_address } = instance.exports;
-  const view = ([Kind, address, length]) => new Kind(memory.buffer, address, length);
+  const view = ([Kind, address, lengths], place) => new Kind(memory.buffer, address, lengths[place]);
   const pointers = (rows, first) => Object.values(rows).forEach(([, address], place) => {
     new Uint32Array(memory.buffer, first, place + 1)[place] = address;
   });
@@ -151,18 +175,19 @@ export async function load(options = {}) {
   return {
     state,
     reset,
-    run(inputs = {}) {
+    run(inputs = {}, @SIZE@) {
+      const place = placeOf(inputs, @SIZE@);
       for (const [name, row] of Object.entries(INPUTS)) {
-        const given = inputs[name];
-        if (given === undefined || given.length !== row[2]) {
-          throw new RangeError(`${name}: got ${given?.length ?? "nothing"}; need ${row[2]} elements`);
+        const given = inputs[name], need = row[2][place];
+        if (given?.length !== need) {
+          throw new RangeError(`${name}: got ${given?.length ?? "nothing"}; need ${need} elements`);
         }
-        view(row).set(given);
+        view(row, place).set(given);
       }
       const places = STATE_BYTES ? [@ARENA@, @STATE@] : [@ARENA@];
-      const error = @NAME@_run(...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@);
+      const error = @NAME@_run(...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@, SIZES[place]);
       if (error) throw new Error(`@NAME@: ${ERRORS[error]}`);
-      return Object.fromEntries(Object.entries(OUTPUTS).map(([name, row]) => [name, view(row).slice()]));
+      return Object.fromEntries(Object.entries(OUTPUTS).map(([name, row]) => [name, view(row, place).slice()]));
     },
   };
 }
@@ -172,6 +197,10 @@ export async function load(options = {}) {
 def _types(library: Interface) -> str:
     given = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.inputs)
     made = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.outputs)
+    told, parameter = "", ""
+    if library.open_size:
+        told = f"; {library.open_size.name} where inputs do not tell it"
+        parameter = f", {library.open_size.name}?: {' | '.join(map(str, library.open_size.sizes))}"
     return f"""export interface Inputs {{
 {given}}}
 export interface Outputs {{
@@ -181,8 +210,8 @@ export interface Program {{
   readonly state: Uint8Array;
   /** The state as it was when the program was made. */
   reset(): void;
-  /** One run: elements of every input, in row-major order; outputs are copies. */
-  run(inputs: Inputs): Outputs;
+  /** One run: elements of every input, in row-major order; outputs are copies{told}. */
+  run(inputs: Inputs{parameter}): Outputs;
 }}
 export interface Options {{
   url?: URL;

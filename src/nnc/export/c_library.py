@@ -8,7 +8,6 @@ Everything is made in memory; a folder is written when all of it is there.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -27,10 +26,11 @@ from nnc.dynamic.tree import Tree
 from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
 from nnc.export.browser import browser_files
+from nnc.export.c_names import c_names, check_name
 from nnc.export.description import Described, MemoryRow, Port, describe
 from nnc.export.example import Array, check, cmake_lists, example, filled, makefile
 from nnc.export.interface import Interface, cpp_header, header
-from nnc.export.library_sizes import Size, check_alike, open_shapes, opened_sizes, with_shared_constants
+from nnc.export.library_sizes import Size, check_alike, open_lengths, open_shapes, opened_sizes, with_shared_constants
 from nnc.export.program_ports import ExportableModel, Function, ProgramPorts, Source, ports_of
 from nnc.export.shared_library import linker_of, shared_library
 from nnc.nn import Model
@@ -38,7 +38,6 @@ from nnc.symbolic.passes import QuantizationMode
 
 # What a C library has, or the object `support` of the archive.
 MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
-IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # Names that linkers of position-independent code make themselves.
 LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__memory_base", "__table_base", "__linear_memory"})
 # More constants than these are a file beside the library: LLVM reads them as text of three characters each.
@@ -126,8 +125,6 @@ def library(
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
     if pool and backend.is_module:
         raise UsageError("library", got="a pool for WebAssembly", need="one worker there", fix="pool=False")
-    if open_size and backend.is_module:
-        raise UsageError("library", got="open sizes for WebAssembly", need="one size there", fix="a library for each")
     if shared:
         linker_of(backend.facts)
     described = _described(name, ports, _most_inside(constants_inside), pool)
@@ -148,12 +145,6 @@ def _described(name: str, ports: Sequence[ProgramPorts], most_inside: int, poole
     described = [describe(name, asked, most_inside=most_inside, pooled=pooled) for asked in ports]
     check_alike(described)
     return with_shared_constants(described, most_inside)
-
-
-def check_name(name: str) -> None:
-    """UsageError for what is no name in C."""
-    if not IDENTIFIER.fullmatch(name):
-        raise UsageError("library", got=repr(name), need="a name of C: letters, digits and _, a letter first")
 
 
 def check_undefined(code: LibraryCode) -> None:
@@ -202,7 +193,9 @@ def _made(
     described = every[-1]
     program, interface = described.program, _interface(described, code)
     if open_size is not None:
-        interface = replace(interface, open_size=open_size, shapes=open_shapes(open_size, every))
+        open_size = replace(open_size, name=c_names([open_size.name])[open_size.name])
+        shapes, lengths = open_shapes(open_size, every), open_lengths(every)
+        interface = replace(interface, open_size=open_size, shapes=shapes, lengths=lengths)
     return CLibrary(
         program.name,
         code.target,

@@ -33,7 +33,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What the texts tell of a library."""
+    """What the texts tell of a library; `shapes` and `lengths` are of ports with an open size: elements at each."""
 
     name: str
     target: TargetFacts
@@ -47,6 +47,7 @@ class Interface:
     worker_bytes: int | None
     open_size: OpenSize | None = None
     shapes: Mapping[str, str] = field(default_factory=dict)
+    lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -64,6 +65,10 @@ class Interface:
     def largest(self) -> str:
         """What an example gives behind the ports: the largest size, if there is an open one."""
         return f", {self.open_size.sizes[-1]}" if self.open_size else ""
+
+    def elements(self, port: Port) -> tuple[int, ...]:
+        """The elements of a port at each open size, or the one count that there is."""
+        return self.lengths.get(port.name, (port.spec.elements,))
 
 
 def c_type(dtype: DType) -> str:

@@ -107,6 +107,12 @@ def open_shapes(open_size: OpenSize, described: Sequence[Described]) -> dict[str
     return texts
 
 
+def open_lengths(described: Sequence[Described]) -> dict[str, tuple[int, ...]]:
+    """Elements of each port at each size."""
+    rows = zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True)
+    return {ports[0].name: tuple(port.spec.elements for port in ports) for ports in rows}
+
+
 def _axis(open_size: OpenSize, lengths: Sequence[int]) -> str:
     if len(set(lengths)) == 1 and len(lengths) > 1:
         return str(lengths[0])

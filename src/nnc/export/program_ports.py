@@ -6,9 +6,8 @@ ports = ports_of(model, "target:aarch64", batch=1, quantize=None, sizes={})
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from nnc.classes import dataclass
@@ -17,6 +16,7 @@ from nnc.dynamic.transforms.bound_function import bound_on
 from nnc.dynamic.transforms.compilation import CompiledFunction
 from nnc.dynamic.tree import Tree
 from nnc.errors import UsageError
+from nnc.export.c_names import c_names
 from nnc.nn import Model
 from nnc.symbolic import Compiled, Symbol
 from nnc.symbolic.passes import QuantizationMode
@@ -26,7 +26,6 @@ Function = Literal["predict", "train", "apply"]
 # Names of what callers give in each update, and of what counts updates and draws.
 RATE, COUNTED = "rate", ("step", "draws")
 T = TypeVar("T")
-UNSUITED = re.compile(r"[^A-Za-z0-9_]")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +69,8 @@ def ports_of(
     """The program of a source for a backend; UsageError for a function that the source has not."""
     match source:
         case ProgramPorts():
-            return source
+            given = _named(source.inputs)
+            return replace(source, inputs=given, outputs=_named(source.outputs, given))
         case Model() if function == "predict":
             return _prediction(source, backend, batch, quantize)
         case Model():
@@ -82,10 +82,11 @@ def ports_of(
         case CompiledFunction():
             bound = bound_on(source, backend, *example)
             results = _numbered("output", bound.made)
-            return ProgramPorts(bound.compiled, {}, {}, given=_named(bound.given), made=results)
+            return ProgramPorts(bound.compiled, {}, {}, given=_named(bound.given, results), made=results)
         case _:
             compiled, inputs, outputs = source.compiled_for(backend, **sizes)
-            return ProgramPorts(compiled, _named(inputs), _named(outputs))
+            given = _named(inputs)
+            return ProgramPorts(compiled, given, _named(outputs, given))
 
 
 def _prediction(model: Model, backend: str, batch: int, quantize: QuantizationMode | None) -> ProgramPorts:
@@ -116,15 +117,7 @@ def _numbered(word: str, symbols: Sequence[T]) -> dict[str, T]:
     return {word if len(symbols) == 1 else f"{word}_{number}": symbol for number, symbol in enumerate(symbols)}
 
 
-def _named(symbols: Mapping[str, T]) -> dict[str, T]:
-    """By names that C has; what becomes one name gets numbers."""
-    named: dict[str, T] = {}
-    for text, symbol in symbols.items():
-        plain = UNSUITED.sub("_", text)
-        plain = plain if plain[:1].isalpha() else f"port_{plain}"
-        name, number = plain, 1
-        while name in named:
-            number += 1
-            name = f"{plain}_{number}"
-        named[name] = symbol
-    return named
+def _named(symbols: Mapping[str, T], taken: Collection[str] = ()) -> dict[str, T]:
+    """By names that C has, none of those taken."""
+    names = c_names(symbols, taken)
+    return {names[text]: symbol for text, symbol in symbols.items()}
