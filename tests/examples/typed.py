@@ -21,6 +21,22 @@ assert_type(x.max(dim=1).indices, nnc.Array)
 assert_type(nnc.where(x > 0, nnc.exp(x), 0.0), nnc.Array)
 assert_type(nnc.where(x > 0), tuple[nnc.Array, ...])
 assert_type(nnc.tensor([1.0]).detach(), nnc.Variable)
+# Words of several projects, as doors take them: docs/site/signatures.py.
+assert_type(x.sum(dim=1, keepdim=True), nnc.Array)
+assert_type(x.sum(1, keepdim=True).argmax(dim=0), nnc.Array)
+assert_type(x.std(dim=1, unbiased=False).amax(axis=0, keepdims=True), nnc.Array)
+assert_type(x.softmax(axis=-1).expand_dims(dim=0), nnc.Array)
+assert_type(nnc.softmax(x, dim=-1), nnc.Array)
+assert_type(nnc.cat([x, x], dim=1), nnc.Array)
+assert_type(nnc.std(x, ddof=1), nnc.Array)
+assert_type(nnc.add(x, x, out=nnc.zeros((4, 3)), where=x > 0), nnc.Array)
+assert_type(nnc.sum(x, 0, where=x > 0, initial=1.0), nnc.Array)
+assert_type(nnc.mean(x, axis=1, where=x > 0), nnc.Array)
+assert_type(nnc.max(x, dim=1).values, nnc.Array)
+assert_type(nnc.linalg.norm(x, dim=1, keepdim=True), nnc.Array)
+x.sum(dims=1)  # pyright: ignore[reportCallIssue]
+x.sum(out=x)  # pyright: ignore[reportCallIssue]
+nnc.exp(x, initial=1.0)  # pyright: ignore[reportCallIssue]
 x.unsqeeze(0)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 x.unsqueeze()  # pyright: ignore[reportCallIssue]
 nnc.expp(x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -122,7 +122,7 @@ def test_softmax_along_any_axis() -> None:
     np.testing.assert_allclose(shares.sum(1), np.ones((2, 4)))
     np.testing.assert_allclose(nnc.log_softmax(X, axis=0), np.log(nnc.softmax(X, 0)))
     np.testing.assert_allclose(nnc.logsumexp(X, axis=(0, 1)), np.log(np.exp(X).sum((0, 1))))
-    assert nnc.softmax([1, 2], dim=0).shape == (2,)  # type: ignore[call-arg]
+    assert nnc.softmax([1, 2], dim=0).shape == (2,)
 
 
 def test_the_variance_of_complex_numbers_is_real_as_in_numpy() -> None:

@@ -108,10 +108,10 @@ def test_scalars() -> None:
 
 
 def test_what_torch_adds() -> None:
-    assert [part.shape for part in nnc.chunk(X, 3, dim=2)] == [(2, 3, 2), (2, 3, 2)]  # type: ignore[call-arg]
+    assert [part.shape for part in nnc.chunk(X, 3, dim=2)] == [(2, 3, 2), (2, 3, 2)]
     assert nnc.flatten(X, 1).shape == nnc.flatten(X, 1, 2).shape == (2, 12)
     assert nnc.unflatten(X, 2, (2, 2)).shape == (2, 3, 2, 2)
-    assert nnc.cat([X, X], dim=1).shape == nnc.cat((X, X), 1).shape == (2, 6, 4)  # type: ignore[call-arg]
+    assert nnc.cat([X, X], dim=1).shape == nnc.cat((X, X), 1).shape == (2, 6, 4)
     assert nnc.transpose(X, 1, 2).shape == (2, 4, 3)
     assert nnc.broadcast_shapes((2, 1), 3) == (2, 3)
     assert nnc.concatenate([np.int64([1]), np.float32([0.5])]).tolist() == [1.0, 0.5]

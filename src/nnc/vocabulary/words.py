@@ -13,7 +13,7 @@ from nnc.errors import ArgumentError
 
 # PyTorch's and Keras's words, and which of ours they are; and NumPy's for methods that PyTorch alone has.
 WORDS: Mapping[str, tuple[str, ...]] = {
-    "axis": ("dim",),
+    "axis": ("dim", "dims"),
     "dim": ("axis", "axes", "dimension"),
     "diagonal": ("k", "offset"),
     "dims": ("axis", "axes", "shape"),
@@ -22,6 +22,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "dim0": ("axis1",),
     "dim1": ("axis2",),
     "keepdim": ("keepdims",),
+    "keepdims": ("keepdim",),
     "ddof": ("correction",),
     "size": ("shape",),
     "newshape": ("shape",),

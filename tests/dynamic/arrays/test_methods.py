@@ -152,8 +152,8 @@ def test_operators_as_methods() -> None:
 
 def test_words_of_pytorch_are_taken_and_others_answered() -> None:
     x = nnc.tensor(CUBE)
-    assert x.sum(dim=1, keepdim=True).shape == (2, 1, 4)  # type: ignore[call-arg]
-    assert x.argmax(dim=0).shape == (3, 4)  # type: ignore[call-arg]
+    assert x.sum(dim=1, keepdim=True).shape == (2, 1, 4)
+    assert x.argmax(dim=0).shape == (3, 4)
     with pytest.raises(ArgumentError, match=r"sum: got out=; .*Fix: nnc.sum\(x, out=z\)") as caught:
         x.sum(out=x)  # type: ignore[call-arg]
     assert caught.value.origin.startswith("test_methods.py")

@@ -36,7 +36,7 @@ from nnc.dynamic.arrays.located import located, located_operator
 from nnc.dynamic.arrays.nameless import WITHOUT_A_NAME, is_statement
 from nnc.dynamic.arrays.place_methods import PlaceMethods
 from nnc.dynamic.arrays.promotion import beside_number, continuous, product_of, promoted, sum_of
-from nnc.dynamic.arrays.pytorch_methods import PyTorchMethods
+from nnc.dynamic.arrays.worded import WordedMethods
 from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.ops.arithmetic import ArithmeticOperand, Index
 from nnc.ops.elementwise.integers import floor_divide, remainder, shift_left, shift_right
@@ -87,7 +87,7 @@ def _under(x: A, number: Any) -> A:  # noqa: ANN401  # as above
 
 
 @explained_as("")
-class ArrayOperand(PyTorchMethods, PlaceMethods, InPlaceTwins, Answering):
+class ArrayOperand(WordedMethods, PlaceMethods, InPlaceTwins, Answering):
     """An operand that behaves as an array."""
 
     __slots__ = ()

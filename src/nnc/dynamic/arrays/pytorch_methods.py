@@ -323,6 +323,7 @@ class PyTorchMethods(ElementTypeMethods):
         """Whether its elements lie in row-major order."""
         return self.strides == contiguous_strides(self.shape)
 
+    @located
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """Elements between neighbours along each axis, or along one."""
         return self.strides if dim is None else self.strides[self._axis("stride", dim)]
