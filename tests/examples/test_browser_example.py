@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from examples.browser.build import build
-from tests.browser import opened_browser
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing on standard error."""
+from tests.browser import opened_browser, served
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     build(tmp_path, epochs=2)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served(tmp_path) as place:
+        yield place
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 from tests.export.compiled_c import STRICT, aligned_bytes, pointers, run, shared, tool
 
 from nnc import export, nn
-from nnc.errors import UsageError
 
 THREADS = """
 #include <pthread.h>
@@ -70,13 +69,18 @@ def model() -> nn.Model:
     return nn.Model(layers, (24, 24, 3))
 
 
-def test_any_number_of_workers_gives_the_same_bits(model: nn.Model, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def threads(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    folder = tmp_path_factory.mktemp("threads")
+    (folder / "threads.c").write_text(THREADS)
+    build = [tool("gcc"), *STRICT, "-shared", "-fPIC", "threads.c", "-o", "threads.so", "-lpthread"]
+    subprocess.run(build, cwd=folder, check=True, capture_output=True)
+    return ctypes.CDLL(str(folder / "threads.so"))
+
+
+def test_any_number_of_workers_gives_the_same_bits(model: nn.Model, threads: ctypes.CDLL, tmp_path: Path) -> None:
     made = export.library(model, "net", batch=2, pool=True)
     code = shared(made, tmp_path)
-    (tmp_path / "threads.c").write_text(THREADS)
-    build = [tool("gcc"), *STRICT, "-shared", "-fPIC", "threads.c", "-o", "threads.so", "-lpthread"]
-    subprocess.run(build, cwd=tmp_path, check=True, capture_output=True)
-    threads = ctypes.CDLL(str(tmp_path / "threads.so"))
     x = np.random.default_rng(0).standard_normal((2, 24, 24, 3)).astype(np.float32)
     (alone,) = run(code, made, x)
     header = made.files["net.h"].decode()
@@ -95,9 +99,21 @@ def test_any_number_of_workers_gives_the_same_bits(model: nn.Model, tmp_path: Pa
     assert code.net_run_parallel(ctypes.c_void_p(arena.ctypes.data), pointers(x), pointers(y), None) == 0
 
 
-def test_a_module_of_webassembly_has_one_worker(model: nn.Model) -> None:
-    with pytest.raises(UsageError, match="one worker"):
-        export.library(model, "net", target="browser", pool=True)
+def test_a_size_stands_before_the_pool_as_in_the_header(model: nn.Model, threads: ctypes.CDLL, tmp_path: Path) -> None:
+    made = export.library(model, "net", batch=(1, 2), pool=True)
+    assert "size_t batch, const net_pool *pool);" in made.files["net.h"].decode()
+    code, x = shared(made, tmp_path), np.random.default_rng(0).standard_normal((2, 24, 24, 3)).astype(np.float32)
+    function = ctypes.cast(threads.parallel_for, ctypes.c_void_p).value
+    calls, arena = ctypes.c_size_t(), aligned_bytes(2 * made.arena_bytes)
+    pool = (ctypes.c_void_p * 3)(ctypes.addressof(calls), 2, function)
+    for size in (1, 2):
+        y, alone = (np.zeros((size, *made.outputs[0].spec.shape[1:]), np.float32) for _ in range(2))
+        ports = ctypes.c_void_p(arena.ctypes.data), pointers(x[:size])
+        assert code.net_run_parallel(*ports, pointers(y), ctypes.c_size_t(size), pool) == 0
+        assert code.net_run(*ports, pointers(alone), ctypes.c_size_t(size)) == 0
+        assert y.tobytes() == alone.tobytes()
+    assert calls.value > 0
+    assert code.net_run_parallel(*ports, pointers(y), ctypes.c_size_t(3), pool) == 7
 
 
 @pytest.mark.parametrize("target", ["x86-64", "x86-64-v3"])

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from nnc.classes import dataclass
 from nnc.core.running.library_program import ObjectFile
 from nnc.export.browser_check import check_script
+from nnc.export.browser_workers import CONTROL_BYTES, worker_files
 from nnc.export.description import ALIGNMENT, Port
 from nnc.export.example import Array
 from nnc.export.interface import Interface
-from nnc.export.wasm_module import PAGE, STACK_BYTES, data_end, wasm_module
+from nnc.export.wasm_module import PAGE, STACK_BYTES, data_end, stack_top, wasm_module
 
 # Typed arrays of elements; floats of 16 bits are their bits.
 ARRAYS = {
@@ -39,15 +40,19 @@ class PortAddress:
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """Addresses behind constants and stack: arena, state, weights of a file, ports, and structures of pointers."""
+    """Addresses behind constants and stack: state, weights of a file, ports, structures of pointers, words of workers.
 
-    arena: int
+    The arena is behind all, as each worker beyond the first has some memory behind it.
+    """
+
     state: int
     weights: int
     inputs: tuple[PortAddress, ...]
     outputs: tuple[PortAddress, ...]
     input_pointers: int
     output_pointers: int
+    control: int
+    arena: int
     end: int
 
     @classmethod
@@ -61,7 +66,7 @@ class MemoryMap:
             end = place + nbytes
             return place
 
-        arena, state = take(library.arena_bytes), take(library.state_bytes)
+        state = take(library.state_bytes)
         weights = take(library.constant_bytes if library.of_file else 0)
 
         def placed(port: Port) -> PortAddress:
@@ -70,18 +75,22 @@ class MemoryMap:
 
         inputs, outputs = tuple(map(placed, library.inputs)), tuple(map(placed, library.outputs))
         pointers = take(POINTER_BYTES * (len(inputs) + library.of_file)), take(POINTER_BYTES * len(outputs))
-        return cls(arena, state, weights, inputs, outputs, *pointers, end)
+        control, arena = take(CONTROL_BYTES if library.is_pooled else 0), take(library.arena_bytes)
+        return cls(state, weights, inputs, outputs, *pointers, control, arena, end)
 
 
 def browser_files(library: Interface, code: ObjectFile, answers: Mapping[str, Array] | None) -> dict[str, bytes]:
     """The module of WebAssembly, the ES module, its types, a page and a check of recorded answers, by file name."""
     memory = MemoryMap.of(library, data_end(code.content) + STACK_BYTES)
-    exports = [f"{library.name}_run", *([f"{library.name}_initial_state_address"] if library.state_bytes else [])]
-    module = wasm_module(code.content, exports, -(-memory.end // PAGE))
+    words = ["run_workers", "task"] if library.is_pooled else ["run"]
+    words += ["initial_state_address"] if library.state_bytes else []
+    exports = [f"{library.name}_{word}" for word in words]
+    module = wasm_module(code.content, exports, -(-memory.end // PAGE), shared=library.is_pooled)
     return {
         f"{library.name}.wasm": module,
-        f"{library.name}.mjs": _script(library, memory).encode(),
+        f"{library.name}.mjs": _script(library, memory, stack_top(code.content)).encode(),
         f"{library.name}.d.ts": _types(library).encode(),
+        **(worker_files(library) if library.is_pooled else {}),
         "check.mjs": check_script(library, answers).encode(),
         "index.html": _PAGE.replace("NAME", library.name).encode(),
     }
@@ -95,9 +104,16 @@ def _rows(ports: Sequence[PortAddress]) -> str:
     return "".join(rows)
 
 
-def _script(library: Interface, memory: MemoryMap) -> str:
+def _script(library: Interface, memory: MemoryMap, top: int) -> str:
+    pooled = POOLED if library.is_pooled else ALONE
     words = {
+        **dict(zip(("IMPORT", "START", "RUN", "END"), pooled, strict=True)),
         "NAME": library.name,
+        "STACK_TOP": str(top),
+        "STACK": str(STACK_BYTES),
+        "CONTROL": str(memory.control),
+        "ARENA_BYTES": str(library.arena_bytes),
+        "WORKER_BYTES": str(library.worker_bytes),
         "INPUTS": _rows(memory.inputs),
         "OUTPUTS": _rows(memory.outputs),
         "SIZE": library.open_size.name if library.open_size else "size",
@@ -117,13 +133,13 @@ def _script(library: Interface, memory: MemoryMap) -> str:
 
 
 _SCRIPT = """// @NAME@: made by nnc. One instance is one memory; load() again for another one.
-// Ports: the array's kind, its address, and its elements at each of the sizes.
+@IMPORT@// Ports: the array's kind, its address, and its elements at each of the sizes.
 const INPUTS = {
 @INPUTS@};
 const OUTPUTS = {
 @OUTPUTS@};
 const SIZES = @SIZES@;
-const STATE_BYTES = @STATE_BYTES@, WEIGHT_BYTES = @WEIGHT_BYTES@;
+const STATE_BYTES = @STATE_BYTES@, WEIGHT_BYTES = @WEIGHT_BYTES@, MOST_WORKERS = 64;
 const ERRORS = ["", "a null pointer", "a misaligned pointer", "an arena too small", "memory that overlaps",
   "an index outside its axis", "a loop beyond its bound"];
 
@@ -154,8 +170,8 @@ async function bytesOf(url) {
 
 export async function load(options = {}) {
   const url = options.url ?? new URL("./@NAME@.wasm", import.meta.url);
-  const { instance } = await WebAssembly.instantiate(options.module ?? (await bytesOf(url)), {});
-  const { memory, @NAME@_run, @NAME@_initial_state_address } = instance.exports;
+  const module = await WebAssembly.compile(options.module ?? (await bytesOf(url)));
+@START@  const { @NAME@_initial_state_address } = instance.exports;
   const view = ([Kind, address, lengths], place) => new Kind(memory.buffer, address, lengths[place]);
   const pointers = (rows, first) => Object.values(rows).forEach(([, address], place) => {
     new Uint32Array(memory.buffer, first, place + 1)[place] = address;
@@ -175,7 +191,7 @@ export async function load(options = {}) {
   return {
     state,
     reset,
-    run(inputs = {}, @SIZE@) {
+@END@    run(inputs = {}, @SIZE@) {
       const place = placeOf(inputs, @SIZE@);
       for (const [name, row] of Object.entries(INPUTS)) {
         const given = inputs[name], need = row[2][place];
@@ -185,7 +201,8 @@ export async function load(options = {}) {
         view(row, place).set(given);
       }
       const places = STATE_BYTES ? [@ARENA@, @STATE@] : [@ARENA@];
-      const error = @NAME@_run(...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@, SIZES[place]);
+      const given = [...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@, ...SIZES.slice(place, place + 1)];
+      const error = @RUN@;
       if (error) throw new Error(`@NAME@: ${ERRORS[error]}`);
       return Object.fromEntries(Object.entries(OUTPUTS).map(([name, row]) => [name, view(row, place).slice()]));
     },
@@ -193,11 +210,50 @@ export async function load(options = {}) {
 }
 """
 
+# What is in the script with a pool, and without: imports, the instance and its memory, a run, and what ends workers.
+ALONE = (
+    "",
+    """  const instance = await WebAssembly.instantiate(module, {});
+  const { memory } = instance.exports;
+""",
+    "instance.exports.@NAME@_run(...given)",
+    "",
+)
+POOLED = (
+    """import { handOut, sharing, start } from "./@NAME@.pool.mjs";
+""",
+    """  const asked = options.workers ?? 1;
+  if (!(Number.isInteger(asked) && asked > 0 && asked <= MOST_WORKERS)) {
+    throw new RangeError(`workers: got ${asked}; need 1 to ${MOST_WORKERS}`);
+  }
+  // Behind the arena: memory of each worker beyond the caller, then their stacks.
+  let workers = sharing ? asked : 1;
+  const stacks = Math.ceil((@ARENA@ + @ARENA_BYTES@ + (workers - 1) * @WORKER_BYTES@) / 64) * 64;
+  const pages = Math.ceil((stacks + (workers - 1) * @STACK@) / 65536);
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+  const stack_pointer = new WebAssembly.Global({ value: "i32", mutable: true }, @STACK_TOP@);
+  const parallel_for = handOut(new Int32Array(memory.buffer, @CONTROL@, 4), () => instance.exports.@NAME@_task);
+  const instance = await WebAssembly.instantiate(module, { env: { memory, stack_pointer, parallel_for } });
+  const tops = Array.from({ length: workers - 1 }, (_, place) => stacks + (place + 1) * @STACK@);
+  const end = await start(module, memory, @CONTROL@, tops);
+""",
+    "instance.exports.@NAME@_run_workers(...given, workers)",
+    """    get workers() {
+      return workers;
+    },
+    close() {
+      workers = 1;
+      end();
+    },
+""",
+)
+
 
 def _types(library: Interface) -> str:
     given = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.inputs)
     made = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.outputs)
     told, parameter = "", ""
+    workers, option = (_WORKERS, _OPTION) if library.is_pooled else ("", "")
     if library.open_size:
         told = f"; {library.open_size.name} where inputs do not tell it"
         parameter = f", {library.open_size.name}?: {' | '.join(map(str, library.open_size.sizes))}"
@@ -210,18 +266,26 @@ export interface Program {{
   readonly state: Uint8Array;
   /** The state as it was when the program was made. */
   reset(): void;
-  /** One run: elements of every input, in row-major order; outputs are copies{told}. */
+{workers}  /** One run: elements of every input, in row-major order; outputs are copies{told}. */
   run(inputs: Inputs{parameter}): Outputs;
 }}
 export interface Options {{
   url?: URL;
   module?: BufferSource;
   weights?: ArrayBuffer;
-}}
+{option}}}
 export function load(options?: Options): Promise<Program>;
 """
 
 
+_WORKERS = """  /** How many compute, the caller among them. */
+  readonly workers: number;
+  /** Ends the workers; runs go on by the caller alone. */
+  close(): void;
+"""
+_OPTION = """  /** How many compute, the caller among them; 1 where pages may not share memory with workers. */
+  workers?: number;
+"""
 _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <title>NAME</title>

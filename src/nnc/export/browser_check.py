@@ -21,6 +21,7 @@ def check_script(library: Interface, answers: Mapping[str, Array] | None) -> str
     rows = {} if answers is None else {port.name: _recorded(port, answers[port.name]) for port in library.outputs}
     inputs = {port.name: [port.spec.dtype.name, port.spec.elements] for port in library.inputs}
     words = {"NAME": library.name, "INPUTS": json.dumps(inputs), "RECORDED": json.dumps(rows)}
+    words["OPTIONS"] = "{ workers: 2 }" if library.is_pooled else ""
     words["REFUSED"] = json.dumps(answers is None)
     text = _CHECK
     for word, content in words.items():
@@ -72,7 +73,7 @@ function differs(got, told, relative, absolute) {
   return got !== recorded && !(Math.abs(got - recorded) <= absolute + relative * Math.abs(recorded));
 }
 
-const program = await load();
+const program = await load(@OPTIONS@);
 const given = Object.entries(INPUTS).map(([name, row], place) => [name, filled(row, place + 1)]);
 let wrong = 0;
 try {

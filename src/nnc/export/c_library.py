@@ -123,8 +123,6 @@ def library(
     if not isinstance(backend, LibraryBackend):
         got, need = f"a program for {backend.name}", "one compiled for a target"
         raise BackendError("library", got=got, need=need, fix=f'compile(..., backend="{TARGET}aarch64")')
-    if pool and backend.is_module:
-        raise UsageError("library", got="a pool for WebAssembly", need="one worker there", fix="pool=False")
     if shared:
         linker_of(backend.facts)
     described = _described(name, ports, _most_inside(constants_inside), pool)

@@ -30,16 +30,16 @@ _OURS = """
     uint8_t int8_t uint16_t int16_t int32_t uint32_t int64_t weights wrong
 """
 KEYWORDS, OURS = frozenset(_KEYWORDS.split()), frozenset(_OURS.split())
-# Targets of cmake that a library cannot be called.
-TARGETS = frozenset({"all", "clean", "edit_cache", "help", "install", "package", "rebuild_cache", "test"})
+# Targets that cmake has itself.
+CMAKE = frozenset({"all", "clean", "edit_cache", "help", "install", "package", "rebuild_cache", "test"})
 
 
 def check_name(name: str) -> None:
-    """UsageError for what a library cannot be called in C, C++ and cmake."""
+    """UsageError for what a library cannot be called in C and C++."""
     if not IDENTIFIER.fullmatch(name):
         raise UsageError("library", got=repr(name), need="a name of C: letters, digits and _, a letter first")
-    if name in KEYWORDS | TARGETS:
-        got, need = f"the word {name}", "a name that is no word of C, C++ or cmake"
+    if name in KEYWORDS:
+        got, need = f"the word {name}", "a name that is no word of C or C++"
         raise UsageError("library", got=got, need=need, fix=f'"{name}_net"')
 
 
@@ -56,3 +56,8 @@ def c_names(texts: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]
             name = f"{plain}_{number}"
         named[text] = name
     return named
+
+
+def cmake_target(name: str) -> str:
+    """What cmake calls a library."""
+    return f"{name}_library" if name in CMAKE else name

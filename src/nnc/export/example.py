@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.values.dtype import TOLERANCE
+from nnc.export.c_names import cmake_target
 from nnc.export.description import ALIGNMENT, Port
 from nnc.export.interface import Interface, c_type
 
@@ -231,17 +232,17 @@ clean:
 
 def cmake_lists(library: Interface) -> str:
     """CMakeLists.txt: an imported library and the two programs."""
-    name = library.name
+    name, target = library.name, cmake_target(library.name)
     return f"""cmake_minimum_required(VERSION 3.13)
 project({name}_example C)
-add_library({name} STATIC IMPORTED GLOBAL)
-set_target_properties({name} PROPERTIES
+add_library({target} STATIC IMPORTED GLOBAL)
+set_target_properties({target} PROPERTIES
     IMPORTED_LOCATION ${{CMAKE_CURRENT_SOURCE_DIR}}/lib{name}.a
     INTERFACE_INCLUDE_DIRECTORIES ${{CMAKE_CURRENT_SOURCE_DIR}})
 add_executable({name}_main main.c)
-target_link_libraries({name}_main {name})
+target_link_libraries({name}_main {target})
 add_executable({name}_check check.c)
-target_link_libraries({name}_check {name})
+target_link_libraries({name}_check {target})
 enable_testing()
 add_test(NAME {name}_check COMMAND {name}_check WORKING_DIRECTORY ${{CMAKE_CURRENT_SOURCE_DIR}})
 """

@@ -55,6 +55,11 @@ class Interface:
         return self.name.upper()
 
     @property
+    def is_pooled(self) -> bool:
+        """Whether several workers may run it."""
+        return self.worker_bytes is not None
+
+    @property
     def parameters(self) -> str:
         """The parameters of the function that runs the program."""
         state = "void *state, " if self.state_bytes else ""

@@ -1,26 +1,31 @@
 """An object file of WebAssembly into a module that runs: memory, stack and exports, without a linker.
 
-    module = wasm_module(object, exports=("digits_run",), first=stack_bytes, pages=12)
+    module = wasm_module(object, exports=("digits_run",), pages=12)
 
 An object that leaves no function to others is a module but for what it imports: a memory and a stack pointer, which the
-module has itself here. LLVM writes addresses and numbers of functions as they are where data begins at 0 and nothing
-else is linked, so nothing needs to be moved.
+module has itself here, or, where workers share the memory, gets from those who start it, with the function that hands
+chunks to workers. LLVM writes addresses and numbers of functions as they are where data begins at 0 and nothing else is
+linked, so nothing needs to be moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nnc.core.values.leb128 import read_number, read_text, written_number
 from nnc.errors import VerificationError
 
 MAGIC = b"\0asm\1\0\0\0"
-CUSTOM, TYPE, IMPORT, FUNCTION, MEMORY, GLOBAL, EXPORT, COUNT, CODE, DATA = 0, 1, 2, 3, 5, 6, 7, 12, 10, 11
+CUSTOM, TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, COUNT, CODE, DATA = (
+    0, 1, 2, 3, 4, 5, 6, 7, 9, 12, 10, 11,
+)  # fmt: skip
 FUNCTION_KIND, TABLE_KIND, MEMORY_KIND, GLOBAL_KIND = range(4)
 PAGE = 1 << 16
 # Bytes of the stack, as of other linkers; no kernel asks for more than a few KB.
 STACK_BYTES = 1 << 16
-I32, CONSTANT, END = 0x7F, 0x41, 0x0B
+I32, CONSTANT, END, FUNCTIONS = 0x7F, 0x41, 0x0B, 0x70
+# Limits of a memory that workers share have a most, of as many pages as 32 bits reach.
+SHARED, MOST_PAGES = 3, 1 << 16
 SYMBOLS, UNDEFINED = 8, 0x10
 
 
@@ -42,45 +47,91 @@ def data_end(code: bytes) -> int:
     return end
 
 
-def wasm_module(code: bytes, exports: Sequence[str], pages: int) -> bytes:
-    """The module, whose memory of so many pages and functions of these names others see; the stack is behind data."""
+def wasm_module(code: bytes, exports: Sequence[str], pages: int, *, shared: bool = False) -> bytes:
+    """The module, whose memory of so many pages and functions of these names others see; the stack is behind data.
+
+    With `shared` memory, stack pointer and `parallel_for` are imports from `env`.
+    """
     sections = dict(_sections(code))
-    _check_imports(sections.get(IMPORT, b"\0"))
-    top = data_end(code) + STACK_BYTES
+    callback = _callback(sections.get(IMPORT, b"\0"))
+    if (callback is not None) is not shared:
+        raise VerificationError(
+            "wasm: a function that hands chunks to workers, of a program without, or none with them"
+        )
     numbers = dict(_functions(code))
-    rows = [(b"memory", MEMORY_KIND, 0), *((name.encode(), FUNCTION_KIND, numbers[name]) for name in exports)]
+    rows = [(name.encode(), FUNCTION_KIND, numbers[name]) for name in exports]
+    own = {TABLE: bytes([1, FUNCTIONS, 0]) + written_number(_slots(sections))} if ELEMENT in sections else {}
+    if callback is None:
+        rows.insert(0, (b"memory", MEMORY_KIND, 0))
+        own |= {MEMORY: b"\1\0" + written_number(pages), GLOBAL: _stack_pointer(stack_top(code))}
+    else:
+        own[IMPORT] = _imports(pages, callback)
     listed = b"".join(_bytes(name) + bytes([kind]) + written_number(number) for name, kind, number in rows)
-    own = {
-        MEMORY: b"\1\0" + written_number(pages),
-        # One global, i32, that changes: where the stack begins, which grows downwards.
-        GLOBAL: bytes([1, I32, 1, CONSTANT]) + _signed(top // 16 * 16) + bytes([END]),
-        EXPORT: written_number(len(rows)) + listed,
-    }
-    taken = {kind: sections[kind] for kind in (TYPE, FUNCTION, COUNT, CODE, DATA) if kind in sections}
+    own[EXPORT] = written_number(len(rows)) + listed
+    taken = {kind: sections[kind] for kind in (TYPE, FUNCTION, ELEMENT, COUNT, CODE, DATA) if kind in sections}
     parts = {**taken, **own}
-    order = (TYPE, FUNCTION, MEMORY, GLOBAL, EXPORT, COUNT, CODE, DATA)
+    order = (TYPE, IMPORT, FUNCTION, TABLE, MEMORY, GLOBAL, EXPORT, ELEMENT, COUNT, CODE, DATA)
     return MAGIC + b"".join(bytes([kind]) + _bytes(parts[kind]) for kind in order if kind in parts)
 
 
-def _check_imports(content: bytes) -> None:
-    """Nothing but a memory, a stack pointer and a table that nobody uses."""
+def stack_top(code: bytes) -> int:
+    """Where the stack begins, which grows downwards to the constants."""
+    return (data_end(code) + STACK_BYTES) // 16 * 16
+
+
+def _stack_pointer(top: int) -> bytes:
+    """One global, i32, that changes."""
+    return bytes([1, I32, 1, CONSTANT]) + _signed(top) + bytes([END])
+
+
+def _imports(pages: int, callback: int) -> bytes:
+    limits = bytes([SHARED]) + written_number(pages) + written_number(MOST_PAGES)
+    rows = (
+        (b"memory", bytes([MEMORY_KIND]) + limits),
+        (b"stack_pointer", bytes([GLOBAL_KIND, I32, 1])),
+        (CALLBACK.encode(), bytes([FUNCTION_KIND]) + written_number(callback)),
+    )
+    return written_number(len(rows)) + b"".join(_bytes(b"env") + _bytes(name) + kind for name, kind in rows)
+
+
+def _slots(sections: Mapping[int, bytes]) -> int:
+    """How many functions the table has places for: LLVM writes one row of them, from 1 on."""
+    content = sections[ELEMENT]
+    if content[:5] != bytes([1, 0, CONSTANT, 1, END]):
+        raise VerificationError("wasm: functions in a table in another way than LLVM writes them")
+    count, _ = read_number(content, 5)
+    return 1 + count
+
+
+def _callback(content: bytes) -> int | None:
+    """The type of the function that is imported, if there is one; VerificationError for an import that is unknown."""
     count, at = read_number(content, 0)
+    callback = None
     for _ in range(count):
         module, at = read_text(content, at)
         name, at = read_text(content, at)
         kind, at = content[at], at + 1
-        if kind == FUNCTION_KIND or (module, name) not in KNOWN:
+        if (module, name, kind == FUNCTION_KIND) not in KNOWN:
             raise VerificationError(f"wasm: an import of {module}.{name}")
-        if kind == GLOBAL_KIND:
+        if kind == FUNCTION_KIND:
+            callback, at = read_number(content, at)
+        elif kind == GLOBAL_KIND:
             at += 2
         else:
             at += kind == TABLE_KIND
             flags, at = content[at], at + 1
             for _ in range(1 + (flags & 1)):
                 _, at = read_number(content, at)
+    return callback
 
 
-KNOWN = {("env", "__linear_memory"), ("env", "__stack_pointer"), ("env", "__indirect_function_table")}
+CALLBACK = "parallel_for"
+KNOWN = {
+    ("env", "__linear_memory", False),
+    ("env", "__stack_pointer", False),
+    ("env", "__indirect_function_table", False),
+    ("env", CALLBACK, True),
+}
 
 
 def _functions(code: bytes) -> Iterator[tuple[str, int]]:

@@ -1,10 +1,14 @@
-"""What stands around the function that runs a program: one without a pool, and one for callers that are not trusted."""
+"""What stands around the function that runs a program: without a pool, by workers, for callers that are not trusted."""
 
 from __future__ import annotations
 
-from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, Module, Type, Value
-from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction
+from nnc.codegen.ir.builder import ADDRESS, BOOL, I64, INDEX, Module, Type, Value
+from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction, size_type
+from nnc.codegen.program.pool_calls import CONTEXT, PARALLEL_FOR, POOL_WORDS, WORKERS
 from nnc.codegen.program.statements import LinkedProgram
+
+# What a module of WebAssembly imports to hand chunks to workers.
+CALLBACK = "parallel_for"
 
 
 class SingleThreadFunction(ProgramFunction):
@@ -19,6 +23,30 @@ class SingleThreadFunction(ProgramFunction):
         self.b.finish(self.b.emit(INT, f"call i32 @{self.program.name}_run_parallel({names}, ptr null)"))
 
 
+class WorkersFunction(ProgramFunction):
+    """Writes the function that runs a pooled program by so many workers, to whom `parallel_for` hands chunks.
+
+    That function is whoever's the module is started by; one worker, the caller, needs none.
+    """
+
+    def __init__(self, module: Module, program: LinkedProgram, several: bool) -> None:
+        self.size = size_type(module)
+        sizes = [*([("size", self.size)] if several else []), ("workers", self.size)]
+        super().__init__(module, program, f"{program.name}_run_workers", sizes=sizes)
+
+    def emit(self) -> None:
+        """Lay out the pool, then run."""
+        b = self.b
+        b.module.declare(CALLBACK, "void", ["ptr", str(self.size), "ptr", "ptr"])
+        *size, workers = self.sizes
+        pool = b.reserve(POOL_WORDS * I64.size)
+        b.store(self.null(), pool, CONTEXT)
+        b.store(workers, b.offset(pool, WORKERS, self.size.scalar), 0)
+        b.store(Value(f"@{CALLBACK}", ADDRESS, b), pool, PARALLEL_FOR)
+        operands = ", ".join(f"{value.type} {value.text}" for value in (*self.given.values(), *size, pool))
+        b.finish(b.emit(INT, f"call i32 @{self.program.name}_run_parallel({operands})"))
+
+
 class CheckedFunction(ProgramFunction):
     """Writes the function for callers that are not trusted, who say how large the arena is.
 
@@ -26,7 +54,7 @@ class CheckedFunction(ProgramFunction):
     """
 
     def __init__(self, module: Module, program: LinkedProgram) -> None:
-        self.size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
+        self.size = size_type(module)
         super().__init__(module, program, f"{program.name}_run_checked", [("arena_bytes", self.size)])
 
     def emit(self) -> None:

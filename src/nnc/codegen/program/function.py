@@ -6,10 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 
-from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, Builder, Module, Type, Value
 from nnc.codegen.program.statements import LinkedProgram
 
 INT = Type(I32)
+
+
+def size_type(module: Module) -> Type:
+    """size_t"""
+    return Type(I64 if module.target.pointer_bytes == I64.size else I32)
 
 
 class ErrorCode(IntEnum):
@@ -38,9 +43,13 @@ class ProgramFunction:
         sizes: Sequence[tuple[str, Type]] = (),
     ) -> None:
         self.program = program
-        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs", *last]
-        self.b = Builder(module, name, [*first, *((text, ADDRESS) for text in names), *sizes], INT.scalar.register)
-        self.given = dict(zip(names, self.b.arguments[len(first) :], strict=False))
+        names = ["arena", *(["state"] if program.state_bytes else []), "inputs", "outputs"]
+        ports, behind = [(text, ADDRESS) for text in names], [(text, ADDRESS) for text in last]
+        parameters = [*first, *ports, *sizes, *behind]
+        self.b = Builder(module, name, parameters, INT.scalar.register)
+        every = {text: value for (text, _), value in zip(parameters, self.b.arguments, strict=True)}
+        self.given = {text: every[text] for text in (*names, *last)}
+        self.sizes = [every[text] for text, _ in sizes]
 
     @property
     def of_file(self) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.kernel import Phase
-from nnc.codegen.ir.builder import ADDRESS, BOOL, I32, I64, INDEX, U8, Builder, Module, Type, Value
+from nnc.codegen.ir.builder import ADDRESS, BOOL, I64, INDEX, U8, Builder, Module, Type, Value
+from nnc.codegen.program.function import size_type
 
 # Slots of the structure that a caller hands over, in addresses: context, workers (size_t), function.
 CONTEXT, WORKERS, PARALLEL_FOR = range(3)
+POOL_WORDS = 3
 # Slots of a task's argument, in words: function, table, first item, items, chunks, scratch memory of the first chunk,
 # that of the others, and its stride.
 FUNCTION, TABLE, FIRST, ITEMS, CHUNKS, SCRATCH, OTHERS, STRIDE = range(8)
@@ -22,7 +24,7 @@ WORDS = 8
 
 def write_tasks(module: Module, name: str) -> None:
     """task(argument, chunk): the chunk's items, by the function of the phase."""
-    size = _size(module)
+    size = size_type(module)
     b = Builder(module, f"{name}_task", (("argument", ADDRESS), ("number", size)))
     argument, number = b.arguments
     chunk = number if size == INDEX else b.emit(INDEX, f"zext i32 {number.text} to i64")
@@ -40,10 +42,6 @@ def write_tasks(module: Module, name: str) -> None:
     text = f"ptr {address(TABLE).text}, i64 {begin.text}, i64 {end.text}, ptr {scratch.text}"
     b.line(f"call void {address(FUNCTION).text}({text})")
     b.finish()
-
-
-def _size(module: Module) -> Type:
-    return INDEX if module.target.pointer_bytes == I64.size else Type(I32)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +71,7 @@ class PoolCalls:
 
     def _call(self, chunks: Value) -> None:
         """By the callback, or the only chunk at once."""
-        b, size, argument = self.b, _size(self.b.module), self.argument
+        b, size, argument = self.b, size_type(self.b.module), self.argument
         assert argument is not None
         serial, shared, end = b.label(), b.label(), b.label()
         count = chunks if size == INDEX else b.emit(size, f"trunc i64 {chunks.text} to i32")
@@ -91,7 +89,7 @@ class PoolCalls:
 
 def _chunks(b: Builder, pool: Value, items: int) -> Value:
     """As many as there are workers, and items; one without a pool."""
-    size = _size(b.module)
+    size = size_type(b.module)
     workers = b.variable(b.constant(1))
     has = b.emit(Type(BOOL), f"icmp ne ptr {pool.text}, null")
     with b.when(has):

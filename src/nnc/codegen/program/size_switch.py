@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nnc.codegen.ir.builder import I32, I64, Module, Type
-from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction
+from nnc.codegen.ir.builder import Module, Type
+from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction, size_type
 from nnc.codegen.program.statements import LinkedProgram
 from nnc.core.values.platform import OpenSize
 
 
 def write_choices(module: Module, program: LinkedProgram, open_size: OpenSize) -> None:
     """All of them; functions of the size 3 have names that begin with NAME_3."""
-    size = Type(I64 if module.target.pointer_bytes == I64.size else I32)
+    size = size_type(module)
     _choice(module, program, "run", (), (), size, open_size)
     _choice(module, program, "run_checked", (("arena_bytes", size),), (), size, open_size)
     if program.pooled:
@@ -33,8 +33,8 @@ def _choice(
 ) -> None:
     function = ProgramFunction(module, program, f"{program.name}_{word}", first, last, (("size", size),))
     b, kind = function.b, size.scalar.register
-    *given, chosen = b.arguments
-    operands = ", ".join(f"{value.type} {value.text}" for value in given)
+    (chosen,) = function.sizes
+    operands = ", ".join(f"{value.type} {value.text}" for value in b.arguments if value is not chosen)
     labels, other = [b.label() for _ in open_size.sizes], b.label()
     rows = " ".join(f"{kind} {number}, label %{label}" for number, label in zip(open_size.sizes, labels, strict=True))
     b.line(f"switch {kind} {chosen.text}, label %{other} [ {rows} ]")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from nnc.codegen.frame.kernel import ALIGNMENT
 from nnc.codegen.ir.builder import ADDRESS, I64, Builder, Module, Value
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.checked import CheckedFunction, SingleThreadFunction
+from nnc.codegen.program.checked import CheckedFunction, SingleThreadFunction, WorkersFunction
 from nnc.codegen.program.entry import RunFunction
 from nnc.codegen.program.narrow import with_own_arithmetic
 from nnc.codegen.program.pool_calls import write_tasks
@@ -60,7 +60,7 @@ def write_program(
         module.absorb(own, first.name)
         write_choices(module, first, open_size)
     if alone:
-        _alone(module, first)
+        _alone(module, first, open_size is not None)
     text = str(module)
     has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
     return text if has_wide else with_own_arithmetic(text)
@@ -74,7 +74,9 @@ def _functions(module: Module, program: LinkedProgram, shared: str, kernels: Seq
     CheckedFunction(module, program).emit()
 
 
-def _alone(module: Module, program: LinkedProgram) -> None:
+def _alone(module: Module, program: LinkedProgram, several: bool) -> None:
+    if program.pooled:
+        WorkersFunction(module, program, several).emit()
     for function in support_functions(module.target):
         module.append(function)
     if program.state:
