@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,26 +83,48 @@ def test_an_update_gives_the_recorded_answers(model: nn.Model, runner: Runner, t
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "update: the recorded answers\n"
 
 
-BARE = (
-    "-std=c11", "-O1", "-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16", "-nostdlib",
-    "-ffreestanding", "check.c", "start.c", "-L.", "-lmixed", "-lgcc", "-o", "check",
+@dataclass(frozen=True, slots=True)
+class BareRunner:
+    """How programs without a C library of a target are linked and run here, as programs of Linux."""
+
+    target: str
+    compiler: str
+    flags: tuple[str, ...]
+    emulator: str
+
+
+BARE_RUNNERS = (
+    BareRunner(
+        "thumbv7em", "arm-none-eabi-gcc",
+        ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-sp-d16", "-lgcc"), "qemu-arm",
+    ),
+    # This compiler has no library for 32 bits, and nobody sets the pointer that relaxed addresses start from.
+    BareRunner(
+        "riscv32", "riscv64-linux-gnu-gcc",
+        ("-march=rv32imafdc", "-mabi=ilp32d", "-static", "-Wl,-melf32lriscv,--no-relax"), "qemu-riscv32",
+    ),
 )  # fmt: skip
+BARE = Path(__file__).parent / "bare"
 
 
 @pytest.mark.turns(4)
 @pytest.mark.parametrize("function", ["predict", "train"])
-def test_thumb_gives_the_recorded_answers_without_a_c_library(
-    model: nn.Model, function: Function, tmp_path: Path
+@pytest.mark.parametrize("runner", BARE_RUNNERS, ids=lambda runner: runner.target)
+def test_the_recorded_answers_are_met_without_a_c_library(
+    model: nn.Model, runner: BareRunner, function: Function, tmp_path: Path
 ) -> None:
-    """The instructions of a Cortex-M7 as a program of Linux, whose memory functions are those of the archive."""
-    export.library(model, "mixed", target="thumbv7em", function=function).write(tmp_path)
-    (tmp_path / "start.c").write_bytes((Path(__file__).parent / "bare_start.c").read_bytes())
-    compiler, emulator, ends = tool("arm-none-eabi-gcc"), tool("qemu-arm"), []
+    """The instructions of a Cortex-M7 or of 32-bit RISC-V, with the memory functions of the archive."""
+    export.library(model, "mixed", target=runner.target, function=function).write(tmp_path)
+    for file in BARE.iterdir():
+        shutil.copy(file, tmp_path)
+    compiler, emulator, ends = tool(runner.compiler), tool(runner.emulator), []
+    own = ["-std=c11", "-O1", "-nostdlib", "-ffreestanding", "-I.", "check.c", "start.c", "-L.", "-lmixed"]
     for wrong in (False, True):
         if wrong:
             text = (tmp_path / "check.c").read_text()
-            (tmp_path / "check.c").write_text(text.replace("_recorded[] = {0x1.", "_recorded[] = {1.0 + 0x1."))
-        subprocess.run([compiler, *BARE], cwd=tmp_path, check=True, capture_output=True)
+            (tmp_path / "check.c").write_text(text.replace("_recorded[] = {", "_recorded[] = {1.0 + "))
+        command = [compiler, *own, *runner.flags, "-o", "check"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
         ends.append(subprocess.run([emulator, "./check"], cwd=tmp_path).returncode)
     assert ends == [0, 1]
 
