@@ -50,7 +50,7 @@ os._exit(code)
 def command_of(ranks: int, arguments: Sequence[str], hosts: Path | None = None) -> list[str]:
     """The line that starts them."""
     command = _COMMAND_OF(ranks, arguments, hosts)
-    place = command.index(sys.executable)
+    place = command.index(sys.executable, command.index(sys.executable) + 1)  # behind what watches the rank
     return [*command[:place], sys.executable, "-S", "-E", "-c", STANDS_FOR, _listening(), *arguments]
 
 

@@ -18,6 +18,7 @@ FUNCTIONS = (
     parallel.reduce,
     parallel.shift,
     lambda x: parallel.send(x, 0, 0),
+    lambda x: parallel.receive(x, 0),
 )
 
 

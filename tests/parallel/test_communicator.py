@@ -19,7 +19,8 @@ def test_every_operation_gives_what_numpy_makes_of_all_inputs_in_the_order_of_ra
 
 
 def test_ranks_that_do_something_else_are_named(launched: Launched) -> None:
-    kinds = ("other rows", "other program", "other number", "other shape", "other operation", "late")
+    kinds = ("other rows", "other program", "other number", "other shape", "other operation")
+    kinds += ("sends other tag", "sends other shape", "late")
     result = launched(2, "failing.py", *kinds)
     assert result.returncode != 0
     for message in (
@@ -27,6 +28,8 @@ def test_ranks_that_do_something_else_are_named(launched: Launched) -> None:
         "affine(scale=3.0) <- %2' on rank 0, '%3: f32[2] = affine(scale=4.0) <- %2' on rank 1",
         "got allreduce of float64[4] (operation 1) on rank 0, allreduce of float64[5] (operation 1) on rank 1",
         "got allreduce of float64[4] (operation 1) on rank 0, all_gather of float64[4] (operation 1) on rank 1",
+        "got float64[4] with tag 3 from rank 0, receive of float64[4] with tag 0 from rank 0 (message 1) on rank 1",
+        "got float64[5] with tag 0 from rank 0, receive of float64[4] with tag 0",
         "rank 0 waiting 1 s in allreduce for rank 1",
     ):
         assert message in result.stderr
@@ -60,6 +63,8 @@ def test_what_cannot_be_done_is_refused_before_anybody_waits() -> None:
     ranks = world()
     with pytest.raises(ArgumentError, match="need one of 0 to 0"):
         ranks.broadcast(np.ones(3), 1)
+    with pytest.raises(ArgumentError, match="receive: got our own rank 0; need another one"):
+        ranks.receive(0)
     with pytest.raises(ArgumentError, match="the mean of int64"):
         ranks.allreduce(np.ones(3, np.int64), "mean")
     with pytest.raises(ArgumentError, match="an array of object; need numbers"):

@@ -49,12 +49,15 @@ def rank_in_training(folder: Path) -> int:
     return int((folder / "pid1").read_text())
 
 
-def test_after_a_rank_is_killed_training_goes_on_to_the_same_bits(calm: Path, tmp_path: Path) -> None:
+def test_after_a_rank_is_killed_and_named_training_goes_on_to_the_same_bits(
+    calm: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     told: list[str] = []
     with started(tmp_path, "60", restarts=1, told=told.append) as ended:
         os.kill(rank_in_training(tmp_path), signal.SIGKILL)
         assert ended.result(200) == 0
     assert told == ["ended with 9; start 2 of 2"]
+    assert "[rank 1] killed by SIGKILL (Killed); where nobody sent it, look for out of memory" in capfd.readouterr().err
     assert (tmp_path / "result").read_text() == (calm / "result").read_text()
 
 

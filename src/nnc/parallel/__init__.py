@@ -18,6 +18,7 @@ from nnc.parallel.collectives import all_to_all as all_to_all
 from nnc.parallel.collectives import allreduce as allreduce
 from nnc.parallel.collectives import allreduce_all as allreduce_all
 from nnc.parallel.collectives import broadcast as broadcast
+from nnc.parallel.collectives import receive as receive
 from nnc.parallel.collectives import reduce as reduce
 from nnc.parallel.collectives import reduce_scatter as reduce_scatter
 from nnc.parallel.collectives import send as send

@@ -27,15 +27,15 @@ from nnc.graph import Op, Registry
 from nnc.ops.composed.custom import Arrays, custom_operator
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.operand import T, apply
-from nnc.ops.rules import Applied, Gradients, Inplace, Specs
+from nnc.ops.rules import Applied, Gradients, Inplace, NoAttrs, Specs
 from nnc.parallel.communicator import Communicator
-from nnc.parallel.mesh import RankGroup, everyone, joined
+from nnc.parallel.mesh import RankGroup, everyone, joined, own_rank
 from nnc.parallel.messages.rank_sums import Reduction
 from nnc.symbolic.sharing.rank_programs import NAMING
 
 A = TypeVar("A")
 G = TypeVar("G", bound="AmongRanks")
-N = TypeVar("N", "ReductionAttrs", "GroupAttrs", "RootAttrs", "ShiftAttrs", "SendAttrs")
+N = TypeVar("N", "ReductionAttrs", "GroupAttrs", "RootAttrs", "ShiftAttrs")
 # `Any`: elements of any type.
 Outputs = Sequence[NDArray[Any]]
 
@@ -86,11 +86,12 @@ class ShiftAttrs:
 
 @dataclass(frozen=True, slots=True)
 class SendAttrs:
-    """Among whom, from which of them, and to which."""
+    """Among whom, from which of them, to which, and a number that both must give."""
 
     group: RankGroup
     source: int
     target: int
+    tag: int = 0
 
 
 def _same(attrs: object, specs: Specs) -> Specs:
@@ -241,12 +242,38 @@ SHIFT: Op[ShiftAttrs] = custom_operator(
     doc="y_r = x_(r - by), in a ring",
 )
 
+
+def _after(attrs: NoAttrs, inputs: Arrays, outputs: Outputs) -> None:
+    copy_to_outputs(inputs[:1], outputs)
+
+
+AFTER: Op[NoAttrs] = custom_operator(
+    "after",
+    NoAttrs,
+    variadic=True,
+    outputs=("y",),
+    infer=lambda attrs, specs: specs[:1],
+    kernel=_after,
+    gradient=lambda call, gradients: (gradients[0], *[None] * (len(call.inputs) - 1)),
+    registry=REGISTRY,
+    doc="y = x_0, once all others are there",
+)
+
+
+def _send_gradient(call: Applied[SendAttrs], gradients: Gradients) -> Gradients:
+    """What the target has of dy, on the source: behind the message itself, which must go even where nobody reads y."""
+    (y,) = call.outputs
+    given = fill_like(y, 0.0) if gradients[0] is None else gradients[0]
+    back = replace(call.attrs, source=call.attrs.target, target=call.attrs.source)
+    return given.apply(Command(SEND, back), given.apply(Command(AFTER, NoAttrs()), (given, y)))
+
+
 SEND: Op[SendAttrs] = custom_operator(
     "send",
     SendAttrs,
     infer=_same,
-    kernel=rank_kernel(lambda ranks, attrs, x: ranks.send(x, attrs.source, attrs.target)),
-    gradient=transposed_gradient(lambda: SEND, lambda attrs: SendAttrs(attrs.group, attrs.target, attrs.source)),
+    kernel=rank_kernel(lambda ranks, attrs, x: ranks.send(x, attrs.source, attrs.target, attrs.tag)),
+    gradient=_send_gradient,
     registry=REGISTRY,
     doc="y_target = x_source, and 0 elsewhere",
 )
@@ -256,8 +283,10 @@ def _named(attrs: N, program: str) -> N:
     return replace(attrs, group=replace(attrs.group, program=program))
 
 
-for _op in (ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, REDUCE, SHIFT, SEND):
+for _op in (ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST, REDUCE, SHIFT):
     NAMING.set(_op, _named)
+# Two ranks alone come to it, perhaps by programs of their own, which nobody compares.
+NAMING.set(SEND, lambda attrs, program: attrs)
 
 
 @checked
@@ -312,6 +341,21 @@ def shift(x: T, by: int = 1, group: RankGroup | None = None) -> T:
 
 
 @checked
-def send(x: T, source: int, target: int, group: RankGroup | None = None) -> T:
-    """x of rank `source` on rank `target`, which receives it, and zeros on the others; all ranks call it."""
-    return apply(SEND, SendAttrs(group or everyone(), source, target), x)
+def send(x: T, source: int, target: int, tag: int = 0, group: RankGroup | None = None) -> T:
+    """x of rank `source` on rank `target`, and zeros on the others, which need not call it.
+
+    Its gradient goes from the target to the source. The source goes on before x has come. Where it has no other use of
+    the zeros, it adds their sum to its loss, so that its gradient waits for the target's.
+    """
+    return apply(SEND, SendAttrs(group or everyone(), source, target, tag), x)
+
+
+@checked
+def receive(like: T, source: int, tag: int = 0, group: RankGroup | None = None) -> T:
+    """What rank `source` sends us (`send`), of the shape and type of `like`, whose values nobody reads.
+
+    The gradient of the result goes back to the source where one of `like` is asked for, which is zeros.
+    DisagreementError where the other rank sends another tag, shape or type; RankTimeoutError where it sends nothing.
+    """
+    whole = group or everyone()
+    return apply(SEND, SendAttrs(whole, source, own_rank(whole), tag), like)

@@ -17,66 +17,33 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nnc.arguments import checked
-from nnc.errors import ArgumentError, DisagreementError, RanksError, RankTimeoutError, ShapeError, UsageError
-from nnc.parallel.messages.differences import KINDS, RankOperation, first_difference, name_of
-from nnc.parallel.messages.message_arrays import as_bytes, in_order, ranks_text, trips
+from nnc.errors import ArgumentError, DisagreementError, ShapeError, UsageError
+from nnc.parallel.messages.differences import RankOperation, first_difference
+from nnc.parallel.messages.message_arrays import in_order, ranks_text, trips
+from nnc.parallel.messages.rank_messages import RankMessages
 from nnc.parallel.messages.rank_sums import Array, Reduction, reduced
-from nnc.parallel.places import mpi, rank_in
+from nnc.parallel.places import alone_beside, mpi, rank_in
 
-# A communicator of mpi4py, which is known only where it is installed.
-Wire: TypeAlias = Any
-# What goes to ranks, or comes from them.
-Arrays: TypeAlias = Mapping[int, Array]
-
-TIMEOUT = 300.0
 # Up to here everybody sends everything to everybody: one trip instead of two (2 ranks on Zen 4: 31 against 52 us).
 WHOLE_BYTES = 16 << 10
 # What is longer is summed in parts of so many bytes: what ranks receive before they add takes no more memory than this.
 PART_BYTES = 4 << 20
-# How long a wait asks again and again before it sleeps in between.
-SPINNING_SECONDS, SLEEP_SECONDS = 0.002, 0.0002
-# How long a rank that does something else is given to say what.
-WORDS_SECONDS, WORDS_BYTES = 0.5, 200
 
 
-class Communicator:
+class Communicator(RankMessages):
     """`size` processes, of which this one is `rank`.
 
     A group is named for messages; `timeout` is how many seconds an operation waits for others.
     """
-
-    def __init__(self, wire: Wire | None = None, name: str = "world", timeout: float = TIMEOUT) -> None:
-        self._wire = wire
-        self.name = name
-        self.timeout = timeout
-        self.rank = 0 if wire is None else int(wire.Get_rank())
-        self.size = 1 if wire is None else int(wire.Get_size())
-        # Tags go to 32,767 everywhere, and further where the library says so.
-        most = 32_767 if wire is None else int(wire.Get_attr(mpi().TAG_UB) or 32_767)
-        self._digests = most // KINDS
-        self._turn = 0
-        # What is done now, in words.
-        self._doing = "nothing"
-        self._one_at_a_time = threading.Lock()
-        # After a wait that was broken off: buffers that messages may still be written to, and why nothing goes on.
-        self._abandoned: list[object] = []
-        self._broken = ""
-        # Messages on their way to one rank, which hold their memory, and how many went to each and came from each.
-        self._under_way: list[tuple[Any, Array]] = []
-        self._handed, self._taken = dict[int, int](), dict[int, int]()
-        # How long a wait asks again and again: not at all where somebody computes beside it.
-        self.spinning = SPINNING_SECONDS
 
     def __repr__(self) -> str:
         return f"Communicator({self.name}: rank {self.rank} of {self.size})"
@@ -229,49 +196,27 @@ class Communicator:
         return received
 
     @checked
-    def send(self, array: ArrayLike, source: int, target: int) -> Array:
-        """x of rank `source` on rank `target`, which receives it, and zeros on the others; all ranks call it."""
+    def send(self, array: ArrayLike, source: int, target: int, tag: int = 0) -> Array:
+        """x of rank `source` on rank `target`, which receives it, and zeros on the others.
+
+        The source goes on before it has come, and other ranks need not call it; `receive` is the target's half.
+        """
         self._check_rank("send", source)
         self._check_rank("send", target)
         array = in_order(array)
-        received = np.zeros(array.shape, array.dtype)
-        tag = self._tag(RankOperation.SEND, array, source, target)
-        sends, receives = ({target: array}, {source: received}) if source != target else ({}, {})
-        self._trade(tag, sends if self.rank == source else {}, receives if self.rank == target else {})
-        return np.array(array) if self.rank == source == target else received
+        if self.rank == source == target:
+            return np.array(array)
+        if self.rank == source:
+            self.send_to(array, target, tag)
+        return self.receive_like(array, source, tag) if self.rank == target else np.zeros(array.shape, array.dtype)
 
-    def hand_over(self, array: Array, rank: int, label: str) -> None:
-        """Send a rank this array, which `take_in` of the same label gives there; we go on before it has come."""
-        self._handed[rank] = self._handed.get(rank, 0) + 1
-        tag = self._letter(self._handed[rank], array.shape, array.dtype, label)
-        held = np.array(array, order="C")
-        with self._one_at_a_time:
-            self.check_whole()
-            self._under_way = [each for each in self._under_way if not each[0].Test()]
-            if self._wire is not None and held.size:
-                self._under_way.append((self._wire.Isend(as_bytes(held), rank, tag), held))
-
-    def take_in(self, shape: tuple[int, ...], dtype: np.dtype[Any], rank: int, label: str) -> Array:
-        """What a rank hands over by this label."""
-        self._taken[rank] = self._taken.get(rank, 0) + 1
-        received = np.empty(shape, dtype)
-        self._doing = f"take_in of {dtype}{[*shape]}, {label}"
-        self._trade(self._letter(self._taken[rank], shape, dtype, label), {}, {rank: received})
-        return received
-
-    def _letter(self, count: int, shape: tuple[int, ...], dtype: object, label: str) -> int:
-        """A number that is the same on both ranks: a digest of how many letters went before, and what it is."""
-        return self._numbered(RankOperation.HAND_OVER, f"{count} {shape} {dtype} {label}")
-
-    def break_off(self, reason: str) -> None:
-        """Refuse to go on from here, for the first reason that there was."""
-        self._broken = self._broken or reason
-
-    def check_whole(self) -> None:
-        """RanksError behind something that was broken off: ranks have no common place any more."""
-        if self._broken:
-            fix = "end this launch and begin another from a checkpoint"
-            raise RanksError(self.name, got=f"{self._broken}, before", need="ranks in one place", fix=fix)
+    @checked
+    def receive(self, source: int, tag: int = 0) -> Array:
+        """The next array that rank `source` sends us, whatever its shape and type."""
+        self._check_rank("receive", source)
+        if source == self.rank:
+            raise ArgumentError("receive", got=f"our own rank {source}", need="another one")
+        return self.receive_like(None, source, tag)
 
     def barrier(self) -> None:
         """Wait until every rank is here."""
@@ -342,102 +287,6 @@ class Communicator:
         if not 0 <= rank < self.size:
             raise ArgumentError(subject, got=f"rank {rank}", need=f"one of 0 to {self.size - 1}")
 
-    def _tag(self, operation: RankOperation, array: Array, *further: object) -> int:
-        """A number that is the same on ranks that do the same: operation, and a digest of its turn and arguments."""
-        self._turn += 1
-        self._doing = f"{operation.name.lower()} of {array.dtype}{[*array.shape]} (operation {self._turn})"
-        return self._numbered(operation, f"{self._turn} {array.shape} {array.dtype} {further}")
-
-    def _numbered(self, operation: RankOperation, text: str) -> int:
-        digest = int.from_bytes(hashlib.blake2s(text.encode(), digest_size=8).digest(), "little")
-        return operation + KINDS * (digest % self._digests)
-
-    def _trade(self, tag: int, sends: Arrays, receives: Arrays) -> None:
-        """Send each rank its array, and receive one from each of `receives`; what is our own is copied."""
-        self._trade_all(tag, [(sends, receives)])
-
-    def _trade_all(self, tag: int, trades: Sequence[tuple[Arrays, Arrays]]) -> None:
-        """Several trades in one trip: messages of a tag come in the order in which they are sent."""
-        for sends, receives in trades:
-            if self.rank in sends and self.rank in receives and receives[self.rank] is not sends[self.rank]:
-                receives[self.rank][...] = sends[self.rank]
-        if self._wire is None:
-            return
-        wire, others = self._wire, range(self.size)
-        with self._one_at_a_time:
-            self.check_whole()
-            requests = [dict[tuple[int, int], Any](), dict[tuple[int, int], Any]()]
-            try:
-                for place, (sends, receives) in enumerate(trades):
-                    for rank in others:
-                        if self._far(rank, receives):
-                            requests[0][rank, place] = wire.Irecv(as_bytes(receives[rank]), rank, tag)
-                    for rank in others:
-                        if self._far(rank, sends):
-                            requests[1][rank, place] = wire.Isend(as_bytes(sends[rank]), rank, tag)
-                for part in requests:
-                    self._wait(part, tag)
-            except BaseException as error:
-                told = f": {error.got}" if isinstance(error, RanksError) else ""
-                self.break_off(f"{type(error).__name__} in {name_of(tag)}{told}")
-                self._abandoned.append((requests, trades))
-                raise
-
-    def _far(self, rank: int, arrays: Mapping[int, Array]) -> bool:
-        return rank != self.rank and rank in arrays and arrays[rank].size > 0
-
-    def _wait(self, requests: dict[tuple[int, int], Any], tag: int) -> None:
-        """Until all are done; errors name those that are not."""
-        began = time.monotonic()
-        while True:
-            for place in [place for place, request in requests.items() if request.Test()]:
-                del requests[place]
-            if not requests:
-                return
-            waited = time.monotonic() - began
-            if waited < self.spinning:
-                os.sched_yield()
-                continue
-            self._check_peers(requests, tag)
-            if waited > self.timeout:
-                self._give_up(requests, tag, waited)
-            time.sleep(SLEEP_SECONDS)
-
-    def _check_peers(self, requests: Mapping[tuple[int, int], Any], tag: int) -> None:
-        """Messages do not overtake each other: another tag before ours means that the sender does something else.
-
-        What is tested again may have come since, with the next message behind it.
-        """
-        assert self._wire is not None
-        status = mpi().Status()
-        for (rank, _), request in requests.items():
-            other = self._wire.Iprobe(rank, mpi().ANY_TAG, status) and status.Get_tag() != tag
-            if other and not request.Test():
-                got = f"{self._doing} on rank {self.rank}, {self._words_of(rank, status.Get_tag())} on rank {rank}"
-                need = "the same operations, shapes and types in the same order on every rank"
-                raise DisagreementError(self.name, got=got, need=need)
-
-    def _words_of(self, rank: int, tag: int) -> str:
-        """What a rank does, in its own words, unless it does not come to say so; all others are told what we do."""
-        assert self._wire is not None
-        letter, words = self._numbered(RankOperation.WORDS, ""), np.zeros(WORDS_BYTES, np.uint8)
-        own = np.frombuffer(self._doing.encode()[:WORDS_BYTES].ljust(WORDS_BYTES, b"\0"), np.uint8)
-        sent = [self._wire.Isend(own, other, letter) for other in range(self.size) if other != self.rank]
-        request = self._wire.Irecv(words, rank, letter)
-        self._abandoned.append((sent, own, request, words))
-        end = time.monotonic() + WORDS_SECONDS
-        while not request.Test():
-            if time.monotonic() > end:
-                return f"another {name_of(tag)}"
-            time.sleep(SLEEP_SECONDS)
-        return words.tobytes().rstrip(b"\0").decode(errors="replace")
-
-    def _give_up(self, requests: Mapping[tuple[int, int], Any], tag: int, waited: float) -> None:
-        others = ranks_text(sorted({rank for rank, _ in requests}))
-        got = f"rank {self.rank} waiting {waited:.0f} s in {name_of(tag)} for {others}"
-        fix = "look for what that rank does, or raise `timeout`"
-        raise RankTimeoutError(self.name, got=got, need="every rank to come", fix=fix)
-
 
 @cache
 def world() -> Communicator:
@@ -445,4 +294,7 @@ def world() -> Communicator:
 
     BackendError for a launched process without mpi4py.
     """
+    if others := alone_beside():
+        text = f"nnc.parallel: srun started {others} tasks beside this one, each a world of its own"
+        warnings.warn(f"{text}. Fix: srun --mpi=pmi2, or nnc launch", RuntimeWarning, stacklevel=2)
     return Communicator(None if rank_in() is None else mpi().COMM_WORLD)

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from nnc.arguments import Count, Size, checked
 from nnc.core.precautions.replacement import make_folder
 from nnc.core.settings import usable_cores
 from nnc.errors import BackendError, UsageError
-from nnc.parallel.places import FIX, LOGS, QUIET
+from nnc.parallel.places import FIX, QUIET
+from nnc.parallel.starting import watching
+from nnc.parallel.starting.watching import ENDING, LOGS
 
+# Exit codes of what was ended from outside, and how long mpiexec may take to end by what a terminal sent to all.
+ENDED = [128 + number for number in ENDING]
+TERMINAL_SECONDS = 3.0
 # How often the ranks were started before.
 RESTART = "NNC_RESTART"
 
@@ -40,7 +49,8 @@ def launch(
 
     A machine's threads are shared among its ranks, unless NNC_THREADS says otherwise. With `logs` each rank prints to a
     file there; `quiet` ranks print nothing but the first's. `told` hears of a start anew, and NNC_RESTART counts them
-    for the program, which goes on from its checkpoint. Ctrl-C ends all ranks and is no failure that is tried again.
+    for the program, which goes on from its checkpoint. A rank that a signal ends is named, with the last lines of its
+    log and the stack of a fault. Ctrl-C, and SIGTERM to us, end all ranks and are no failure that is tried again.
     """
     check_program(arguments)
     if hosts is not None and not hosts.is_file():
@@ -56,7 +66,7 @@ def launch(
         environment[QUIET] = "1"
     for attempt in range(restarts + 1):
         code = _run(command, environment | {RESTART: str(attempt)})
-        if code in (0, 130, 143) or attempt == restarts:
+        if code in (0, *ENDED) or attempt == restarts:
             return code
         told(f"ended with {code}; start {attempt + 2} of {restarts + 1}")
     return code
@@ -77,17 +87,59 @@ def command_of(ranks: int, arguments: Sequence[str], hosts: Path | None = None) 
     if mpiexec is None:
         raise BackendError("launch", got="no mpiexec", need="an MPI library", fix=FIX)
     of_hosts = ["-hostfile", str(hosts)] if hosts is not None else []
-    return [mpiexec, "-n", str(ranks), *of_hosts, sys.executable, "-m", "nnc.parallel.rank", *arguments]
+    watcher = [sys.executable, "-I", "-S", watching.__file__] if os.name == "posix" else []
+    rank = [sys.executable, "-m", "nnc.parallel.rank", *arguments]
+    return [mpiexec, "-n", str(ranks), *of_hosts, *watcher, *rank]
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """The exit code; 128 + the number of a signal that ended it."""
-    with subprocess.Popen(command, env=environment) as process:
-        while True:
-            try:
-                code = process.wait()
-            except KeyboardInterrupt:
-                # mpiexec has had it too, and ends its ranks.
-                process.wait()
-                return 130
-            return 128 - code if code < 0 else code
+    """The exit code; 128 + the number of a signal that ended it, or us: ranks end with us."""
+    with subprocess.Popen(command, env=environment) as process, _ending_signals():
+        try:
+            code = process.wait()
+        except _EndedBySignal as ended:
+            _hand_on(process, ended.number)
+            return 128 + ended.number
+    return 128 - code if code < 0 else code
+
+
+class _EndedBySignal(BaseException):
+    """A signal that ends us came, which no `except Exception` should keep."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@contextmanager
+def _ending_signals() -> Iterator[None]:
+    """Within, the first two signals that would end us raise: in the main thread, which alone may say so."""
+    came: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) <= 2:
+            raise _EndedBySignal(number)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    # What nohup lets us ignore, we ignore.
+    numbers = [number for number in ENDING if is_main and signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _hand_on(process: subprocess.Popen[bytes], number: int) -> None:
+    """Let mpiexec end its ranks. Ctrl-C of a terminal it has had already, and a second one would cut words short."""
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINAL_SECONDS if number == signal.SIGINT else 0)
+            return
+        process.send_signal(number)
+        process.wait()
+    except _EndedBySignal:  # again
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERMINAL_SECONDS)
+        process.kill()

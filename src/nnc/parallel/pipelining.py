@@ -24,11 +24,10 @@ from nnc.errors import UsageError
 from nnc.ops.movement.fill import fill_like
 from nnc.ops.rules import NoAttrs
 from nnc.ops.work import work
-from nnc.parallel.collectives import REGISTRY
+from nnc.parallel.collectives import AFTER, REGISTRY
 from nnc.parallel.mesh import RankGroup
 from nnc.parallel.ordering import ALONE, gather_in_turns
 from nnc.parallel.stage_operators import (
-    AFTER,
     HAND_OVER,
     SHARE,
     TAKE_IN,

@@ -1,11 +1,12 @@
 """One rank of a launch: `python -m nnc.parallel.rank script.py ARGUMENTS`, as `nnc launch` starts it.
 
-The script runs as it would alone. What it raises ends all ranks, after its traceback with the rank in front; a rank
-that is ended from outside ends the others through MPI.
+The script runs as it would alone. What it raises ends all ranks, after its traceback with the rank in front; of a rank
+that is ended from outside its parent tells (`nnc.parallel.starting.watching`), and the launcher ends the others.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import runpy
 import sys
@@ -14,13 +15,13 @@ import traceback
 from pathlib import Path
 
 from nnc.parallel.communicator import world
-from nnc.parallel.places import LOGS, QUIET
-
-FORWARDING_SECONDS = 0.3
+from nnc.parallel.places import QUIET
+from nnc.parallel.starting.watching import FAULTS, FORWARDING_SECONDS, LOGS
 
 
 def main(arguments: list[str]) -> None:
     """Run a script, or with `-m` a module, with its arguments."""
+    _leave_stack_in(os.environ.pop(FAULTS, ""))
     ranks = world()
     if os.environ.get(QUIET) and ranks.rank:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -50,6 +51,12 @@ def main(arguments: list[str]) -> None:
         time.sleep(FORWARDING_SECONDS)
         ranks.abort(code)
     sys.exit(code)
+
+
+def _leave_stack_in(memory: str) -> None:
+    """Who watches this rank reads there where in the program a fault was."""
+    if os.path.exists(memory):
+        faulthandler.enable(os.open(memory, os.O_WRONLY))
 
 
 def _log_to(folder: str, rank: int) -> None:

@@ -2,7 +2,6 @@
 
     transfer   y = x, on another stage; its gradient goes back. Graphs of one rank have a `hand_over` or a `take_in`
     share      y = x of the stage that has it, on all stages
-    after      y = x_0, once all others are there
 
 Who hands over goes on at once: the message waits for who takes it in.
 """
@@ -11,14 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from nnc.classes import dataclass
 from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.graph import Op
 from nnc.ops.composed.custom import Arrays, custom_operator
-from nnc.ops.rules import NoAttrs, NotDifferentiable
+from nnc.ops.rules import NotDifferentiable
 from nnc.parallel.collectives import REGISTRY, Outputs, rank_kernel, transposed_gradient
 from nnc.parallel.mesh import RankGroup, joined
 
@@ -80,12 +77,6 @@ def _back(attrs: StageTransferAttrs) -> StageTransferAttrs:
     return replace(attrs, source=attrs.destination, destination=attrs.source, is_backward=not attrs.is_backward)
 
 
-def _after(attrs: NoAttrs, inputs: Arrays, outputs: Outputs) -> None:
-    x = inputs[0]
-    assert x is not None
-    np.copyto(outputs[0], x)
-
-
 TRANSFER: Op[StageTransferAttrs] = custom_operator(
     "transfer",
     StageTransferAttrs,
@@ -123,15 +114,4 @@ SHARE: Op[ShareAttrs] = custom_operator(
     gradient=LAST,
     registry=REGISTRY,
     doc="y = x of one stage, on all",
-)
-AFTER: Op[NoAttrs] = custom_operator(
-    "after",
-    NoAttrs,
-    variadic=True,
-    outputs=("y",),
-    infer=lambda attrs, specs: specs[:1],
-    kernel=_after,
-    gradient=LAST,
-    registry=REGISTRY,
-    doc="y = x_0, once all others are there",
 )

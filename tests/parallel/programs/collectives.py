@@ -54,6 +54,21 @@ back = nnc.grad(lambda x: (parallel.shift(x) * (rank + 1.0)).sum())(x)
 assert np.allclose(back.numpy(), (rank + 1) % size + 1)
 sent = nnc.compile(nnc.grad(lambda x, factor: (parallel.send(x, 0, 1) * factor).sum()))
 assert np.allclose(sent(x, nnc.variable(np.float32(rank + 1))).numpy(), 2.0 if rank == 0 else 0.0)
+
+# Halves of one function, each on its rank, alone and compiled; other ranks do something else.
+like, weight = nnc.variable(np.zeros(4, np.float32)), nnc.variable(np.float32(3.0))
+if rank == 0:
+    first = nnc.grad(lambda x: parallel.send(nnc.sin(x), 0, 1, 7).sum())
+    for half in (first, nnc.compile(first)):
+        assert np.allclose(half(x).numpy(), 18.0 * np.sin(1.0) * np.cos(1.0))
+    ranks.send_to(np.arange(6).reshape(2, 3), 1, 0)
+elif rank == 1:
+    second = nnc.grad(lambda w, like: ((parallel.receive(like, 0, 7) * w) ** 2.0).sum(), (0, 1))
+    for half in (second, nnc.compile(second)):
+        own, none = half(weight, like)
+        assert np.allclose(own.numpy(), 24.0 * np.sin(1.0) ** 2)
+        assert not none.numpy().any()
+    assert ranks.receive(0).tolist() == [[0, 1, 2], [3, 4, 5]]
 rooted = nnc.grad(lambda x: (parallel.broadcast(x, 1) * (rank + 1.0)).sum())(x)
 assert np.allclose(rooted.numpy(), total if rank == 1 else 0.0)
 assert nnc.grad(lambda x: (parallel.reduce(x, 1) ** 2.0).sum())(x).shape == (4,)

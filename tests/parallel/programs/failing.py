@@ -30,11 +30,22 @@ def run_program(kind):
         function(x)
 
 
+def sends_another(kind, group):
+    """The second rank receives what the first does not send."""
+    if ranks.rank == 0:
+        group.send(np.ones(5 if kind == "sends other shape" else 4), 0, 1, 3 if kind == "sends other tag" else 0)
+    else:
+        group.send(np.ones(4), 0, 1)
+
+
 for kind in sys.argv[1:]:
     group = ranks.split(0, kind)
     try:
         if kind in STEPS:
             run_program(kind)
+            continue
+        if kind.startswith("sends"):
+            sends_another(kind, group)
             continue
         if ranks.rank == 0:
             group.timeout = 1.0 if kind == "late" else 60.0
@@ -49,6 +60,6 @@ for kind in sys.argv[1:]:
             # The launcher ends it, once the first rank has given up.
             time.sleep(60)
     except DisagreementError as error:
-        # Both are told; lines of several ranks may get into each other.
-        if ranks.rank == 0:
+        # Both are told, unless one had no need to wait; lines of several ranks may get into each other.
+        if ranks.rank == 0 or kind.startswith("sends"):
             print(error, file=sys.stderr)

@@ -15,6 +15,7 @@ from nnc.ops.work import present
 from nnc.parallel.beside import BEGIN_SUMS
 from nnc.parallel.block_operators import FIRST_LARGEST, JOIN_BLOCKS, JOIN_LOGSUMS, LEAVE
 from nnc.parallel.collectives import (
+    AFTER,
     ALL_GATHER,
     ALL_TO_ALL,
     ALLREDUCE,
@@ -29,7 +30,7 @@ from nnc.parallel.collectives import (
 from nnc.parallel.communicator import PART_BYTES, WHOLE_BYTES
 from nnc.parallel.compression import COMPRESSED_SUM, CompressionAttrs, encoded_bytes
 from nnc.parallel.ordering import ALONE
-from nnc.parallel.stage_operators import AFTER, HAND_OVER, SHARE, TAKE_IN
+from nnc.parallel.stage_operators import HAND_OVER, SHARE, TAKE_IN
 from nnc.parallel.tensor_shards import SHARD_SUM, UNSHARD, shard_size
 
 
