@@ -1,11 +1,12 @@
 """Modules of WebAssembly of ONNX files beside onnxruntime-web, in node: time, code, and the memory of each.
 
-    npm install --prefix PEERS onnxruntime-web && python benchmarks/browser_peers.py PEERS [--files squeezenet] [--threads 1 2]
+    npm install --prefix PEERS onnxruntime-web
+    python benchmarks/browser_peers.py PEERS [--files squeezenet] [--threads 1 2]
 
-One JSON line per file and number of threads. Files are the light models of the package `onnx` with random weights, as in
-library_peers.py. Both run in one process of node in turns, with pauses, as the peer's threads spin for a while behind a
-run: `ours` and `peer` are the medians in milliseconds, `code` the bytes of our module, whose weights are a file, and
-`peer_code` those of the peer's. `off` is the largest difference of outputs.
+One JSON line per file and number of threads. Files are the light models of the package `onnx` with random weights, as
+in library_peers.py. Both run in one process of node in turns, with pauses, as the peer's threads spin for a while
+behind a run: `ours` and `peer` are the medians in milliseconds, `code` the bytes of our module, whose weights are a
+file, and `peer_code` those of the peer's. `off` is the largest difference of outputs.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ def test_small_code_for_the_processor_at_hand(model: nn.Model) -> None:
 def test_what_is_no_feature_is_refused_with_what_is() -> None:
     with pytest.raises(UsageError, match=r"'smaller' in 'aarch64,smaller'; need features of LLVM's.*or small"):
         library_target("aarch64,smaller")
+    with pytest.raises(UsageError, match=r"Helium in 'thumbv8.1m,\+mve'"):
+        library_target("thumbv8.1m,+mve")
 
 
 def test_a_program_that_is_compiled_is_as_it_was_compiled(model: nn.Model) -> None:

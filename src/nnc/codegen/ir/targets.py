@@ -81,6 +81,10 @@ TARGETS = (
         compiler="arm-none-eabi-gcc", flags="-mcpu=cortex-m7 -mthumb -mfloat-abi=hard -mfpu=fpv5-sp-d16",
     ),
     _other(
+        "thumbv8.1m", "thumbv8.1m.main-none-eabihf", "cortex-m55", "+fp-armv8d16,-mve,-mve.fp", 32, 16,
+        relocation="static", compiler="arm-none-eabi-gcc", flags="-mcpu=cortex-m55 -mthumb -mfloat-abi=hard",
+    ),
+    _other(
         "riscv64", "riscv64-linux-gnu", "generic-rv64", RV64, 32, 32, rounding=False, abi="lp64d",
         compiler="riscv64-linux-gnu-gcc",
     ),
@@ -109,6 +113,8 @@ TARGETS = (
 
 # The name of the processor that a library is made on.
 NATIVE = "native"
+# LLVM ends the process where it meets a masked load of one element for Helium, the vectors of ARMv8.1-M.
+HELIUM = frozenset({"+mve", "+mve.fp"})
 # Behind a name, for small code: sums in few registers, and blocks as for caches that are nearly none.
 SMALL, SMALL_REGISTERS = "small", 6
 NEARLY_NO_CACHES = Machine(level_one_bytes=4 * 1024, level_two_bytes=8 * 1024)
@@ -132,6 +138,9 @@ def library_target(text: str, native: TargetDescription | None = None) -> Librar
     if wrong:
         need = f"features of LLVM's, each with + or -, or {SMALL}"
         raise UsageError("target", got=f"{wrong[0]!r} in {text!r}", need=need, fix=f"{name},+{wrong[0]}")
+    if HELIUM.intersection(features):
+        got, fix = f"Helium in {text!r}", f"{name}, whose code is scalar"
+        raise UsageError("target", got=got, need="features that LLVM writes masked loads for", fix=fix)
     described = row.description
     told = ",".join(part for part in (described.features, *features) if part and part != SMALL)
     described = replace(described, features=told)
