@@ -16,7 +16,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 import nnc
 from nnc.core.values.device import CPU, Device
 from nnc.dynamic.execution import host_kernel
-from nnc.errors import ArgumentError, DeviceError, NotFiniteError, UsageError
+from nnc.errors import ArgumentError, DeviceError, IndexRangeError, NotFiniteError, UsageError
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)
 
@@ -271,3 +271,58 @@ def test_debugging_looks_at_values_of_devices(machine: SimulatedMachine) -> None
         "nan in 1 of 2 elements of f32[2]@cuda:1, first at [1]; input 0: f32[2]@cuda:1 from -1 to 1" in caught.value.got
     )
     assert "f32[2]@cuda:1 → f32[2]@cuda:1  from -1 to 1" in text.getvalue().splitlines()[0]
+
+
+def test_elements_are_chosen_by_values_of_a_device(machine: SimulatedMachine) -> None:
+    host = np.arange(12, dtype=np.float32).reshape(4, 3)
+    x, places, mask = nnc.tensor(host).to(HERE), np.array([2, -1, 0]), host > 4.0
+    there, chosen = nnc.tensor(places).to(HERE), nnc.tensor(mask).to(HERE)
+    before = machine.driver.counts["download"]
+    rows, one, changed = x[there], x[there, 1], x.at[chosen].set(0.0)
+    assert machine.driver.counts["download"] == before
+    np.testing.assert_array_equal(rows.cpu().numpy(), host[places])
+    np.testing.assert_array_equal(one.cpu().numpy(), host[places, 1])
+    np.testing.assert_array_equal(changed.cpu().numpy(), np.where(mask, 0.0, host))
+    np.testing.assert_array_equal(nnc.take(x, there, axis=0).cpu().numpy(), host[places])
+    # How many a mask chooses the host has to know.
+    np.testing.assert_array_equal(x[chosen].cpu().numpy(), host[mask])
+    with pytest.raises(IndexRangeError):
+        x[nnc.tensor([0, 4]).to(HERE)].tolist()
+
+
+def test_functions_that_look_at_values_take_those_of_a_device(machine: SimulatedMachine) -> None:
+    host = np.array([3, 1, 3, 0], np.int64)
+    x = nnc.tensor(host).to(HERE)
+    for ours, theirs in (
+        (nnc.unique(x), np.unique(host)),
+        (nnc.nonzero(x)[0], np.nonzero(host)[0]),
+        (nnc.argwhere(x), np.argwhere(host)),
+        (nnc.bincount(x), np.bincount(host)),
+        (nnc.mode(x)[0], np.int64(3)),
+        (nnc.unique_consecutive(x), host),
+        (nnc.repeat(x, x), np.repeat(host, host)),
+        (nnc.gcd(x, 6), np.gcd(host, 6)),
+        (nnc.delete(x, x), np.delete(host, host)),
+    ):
+        assert ours.device == HERE
+        np.testing.assert_array_equal(ours.cpu().numpy(), theirs)
+
+
+def test_draws_are_where_what_they_follow_is(machine: SimulatedMachine) -> None:
+    x = nnc.tensor([[0.2, 0.3, 0.5]]).to(HERE)
+    for drawn in (
+        nnc.rand_like(x),
+        nnc.randn_like(x),
+        nnc.multinomial(x, 2),
+        nnc.multinomial(x, 2, replacement=True),
+        nnc.random.categorical(x),
+        nnc.random.bernoulli(x),
+        nnc.random.permutation(x),
+        nnc.random.choice(x, (2,)),
+        nnc.random.choice(3, (2,), p=x[0], replace=False),
+        nnc.random.multivariate_normal(x[0], nnc.eye(3, device=HERE)),
+        nnc.bernoulli(x),
+        nnc.normal((2,), device=HERE),
+        nnc.uniform((2,), device=HERE),
+    ):
+        assert drawn.device == HERE

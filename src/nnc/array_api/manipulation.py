@@ -89,7 +89,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     along = x.reshape(-1) if axis is None else checked_array("repeat", x)
     place = 0 if axis is None else place_of("repeat", axis, x.ndim)
     with numpy_work("repeat"):
-        counts = np.asarray(repeats.numpy() if isinstance(repeats, ArrayOperand) else repeats, np.int64)
+        counts = np.asarray(repeats.cpu().numpy() if isinstance(repeats, ArrayOperand) else repeats, np.int64)
         # NumPy adds them up in 64 bits, and writes past the end where that is not enough.
         total = sum(counts.reshape(-1).tolist()) * (along.shape[place] if counts.size == 1 else 1)
         Tensor.empty(TensorSpec(check_shape((total,), "repeat"), I64))

@@ -79,7 +79,7 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     """Where the elements that are not 0 are, an array per axis. Values are looked at, so x is no traced value."""
     if not checked_array("nonzero", x).ndim:
         raise AttributeValueError("nonzero", got=str(x.spec), need="an axis or more")
-    return tuple(lifted(x, place) for place in np.nonzero(x.numpy()))
+    return tuple(lifted(x, place) for place in np.nonzero(x.cpu().numpy()))
 
 
 def searchsorted(x1: Array, x2: Array | Number, /, *, side: str = "left", sorter: Array | None = None) -> Array:
@@ -163,7 +163,7 @@ def unique_values(x: Array, /) -> Array:
 
 
 def _unique(x: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    unique = np.unique(checked_array("unique", x).numpy(), True, True, True, equal_nan=False)
+    unique = np.unique(checked_array("unique", x).cpu().numpy(), True, True, True, equal_nan=False)
     values, indices, inverse, counts = unique
     return values, indices.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 

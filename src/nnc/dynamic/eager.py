@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Size, checked, explained
 from nnc.core.running.device_context import present
@@ -63,9 +64,22 @@ def variable(
     return tensor(value, dtype, share=share, requires_grad=requires_grad, device=device)
 
 
-def as_operand(value: ArrayLike | Tensor | ArrayOperand) -> ArrayOperand:
-    """The operand itself; a constant of the default graph for an array."""
-    return value if isinstance(value, ArrayOperand) else default_graph().constant(value)
+def as_operand(value: ArrayLike | Tensor | ArrayOperand, beside: ArrayOperand | None = None) -> ArrayOperand:
+    """The operand itself; for an array a constant of the default graph, on the device of the operand `beside` it."""
+    if isinstance(value, ArrayOperand):
+        return value
+    return default_graph().constant(value, device=None if beside is None else beside.device)
+
+
+def as_operands(*values: ArrayLike | Tensor | ArrayOperand) -> tuple[ArrayOperand, ...]:
+    """All as operands: arrays lie where the first operand does."""
+    home = next((value for value in values if isinstance(value, ArrayOperand)), None)
+    return tuple([as_operand(value, home) for value in values])
+
+
+def host_values(value: ArrayOperand) -> NDArray[np.generic] | None:
+    """The elements where the host has them: None of a traced value, and of one that lies on a device."""
+    return value.numpy() if type(value) is Variable and value.device.is_host else None
 
 
 def no_grad() -> AbstractContextManager[None]:

@@ -25,7 +25,7 @@ Average: TypeAlias = Literal["micro", "macro", "weighted"] | None
 
 def plain(value: Any) -> NDArray[Any]:
     """An array of NumPy's; DataError for what is no numbers."""
-    array = as_array(value.numpy() if isinstance(value, ArrayOperand) and hasattr(value, "numpy") else value)
+    array = as_array(value.cpu().numpy() if isinstance(value, ArrayOperand) and hasattr(value, "numpy") else value)
     if array.dtype.kind in "OUSMm":
         fix = "np.asarray(x, np.float32) of numbers, or words by a dictionary"
         raise DataError("keras", got=f"an array of {array.dtype}", need="numbers", fix=fix, origin=caller_origin())

@@ -18,8 +18,7 @@ from nnc.arguments import Finite, Positive, Probability, checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.eager import as_operand
-from nnc.dynamic.variable import Variable
+from nnc.dynamic.eager import as_operand, as_operands, host_values
 from nnc.errors import DataError, DTypeError, UsageError
 from nnc.nn import functional as fn
 from nnc.nn.functional import Reduction
@@ -41,7 +40,7 @@ def _numbers(values: Values | None) -> Numbers:
     """Weights as plain numbers: losses are values that are compared and printed."""
     if values is None:
         return None
-    given = as_operand(values).numpy()
+    given = as_operand(values).cpu().numpy()
     if np.iscomplexobj(given):
         raise DTypeError("weights of a loss", got=str(given.dtype), need="real numbers", fix="weight.real")
     return tuple(given.astype(np.float64).reshape(-1).tolist())
@@ -159,10 +158,10 @@ class CrossEntropyLoss(SoftmaxCrossEntropy):
 
     def __call__(self, output: Values, target: Values) -> ArrayOperand:
         """The loss of arrays, eager and traced values."""
-        scores, wanted = as_operand(output), as_operand(target)
-        if type(wanted) is Variable and not wanted.dtype.is_continuous and wanted.size and scores.ndim:
-            labels, classes = wanted.numpy(), scores.shape[min(scores.ndim - 1, 1)]
-            labels = labels[labels != self.ignore_index]
+        scores, wanted = as_operands(output, target)
+        known = host_values(wanted)
+        if known is not None and not wanted.dtype.is_continuous and scores.ndim:
+            labels, classes = known[known != self.ignore_index], scores.shape[min(scores.ndim - 1, 1)]
             if labels.size and not (labels.min() >= 0 and labels.max() < classes):
                 need = f"0 to {classes - 1}, or ignore_index ({self.ignore_index})"
                 raise DataError("CrossEntropyLoss", got="a label out of range", need=need, origin=caller_origin())
@@ -173,7 +172,8 @@ class CrossEntropyLoss(SoftmaxCrossEntropy):
 
     def _is_whole(self, target: ArrayOperand) -> bool:
         """Whether no target is left out, as far as that can be seen."""
-        return type(target) is Variable and not bool((target.numpy() == self.ignore_index).any())
+        known = host_values(target)
+        return known is not None and not bool((known == self.ignore_index).any())
 
     def target_shape(self, output: tuple[int, ...]) -> tuple[int, ...]:
         """A label for each place: classes are on axis 1."""

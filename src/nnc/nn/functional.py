@@ -19,7 +19,7 @@ from nnc import ops
 from nnc.arguments import Count, Finite, Positive, Probability, Size, checked
 from nnc.core.values.dtype import BOOL, F32, I64
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.eager import as_operand
+from nnc.dynamic.eager import as_operand, as_operands
 from nnc.dynamic.transforms.randomness import dropout as drop
 from nnc.errors import ArgumentError, ShapeError
 from nnc.nn.layers.activation import Hardsigmoid, Hardswish, LogSigmoid, Mish, Softsign
@@ -173,14 +173,16 @@ def one_hot(tensor: Values, num_classes: int) -> ArrayOperand:
 @checked
 def linear(input: Values, weight: Values, bias: Values | None = None) -> ArrayOperand:
     """y[…, out] = x[…, in] @ weight[out, in]ᵀ + bias[out]"""
-    y = as_operand(input) @ n.swapaxes(as_operand(weight), -1, -2)
-    return y if bias is None else y + as_operand(bias)
+    x, w = as_operands(input, weight)
+    y = x @ n.swapaxes(w, -1, -2)
+    return y if bias is None else y + as_operand(bias, y)
 
 
 @checked
 def embedding(input: Values, weight: Values) -> ArrayOperand:
     """Rows of weight[rows, width] by their numbers: [*input.shape, width]"""
-    return n.take(as_operand(weight), as_operand(input), axis=0)
+    table, places = as_operands(weight, input)
+    return n.take(table, places, axis=0)
 
 
 @checked
@@ -196,7 +198,7 @@ def layer_norm(
     sizes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if x.shape[-len(sizes) :] != sizes:
         raise ShapeError("layer_norm", got=f"x={x.spec}", need=f"{list(sizes)} as its last sizes")
-    scale, shift = (None if value is None else as_operand(value) for value in (weight, bias))
+    scale, shift = (None if value is None else as_operand(value, x) for value in (weight, bias))
     return ops.layer_norm(x, scale, shift, axes=tuple(range(-len(sizes), 0)), epsilon=eps)
 
 
@@ -215,15 +217,15 @@ def scaled_dot_product_attention(
     The scale is 1 / √d unless given. A mask of booleans says which columns a row sees, one of numbers is added. Causal
     rows see columns up to their own.
     """
-    q, k, v = as_operand(query), as_operand(key), as_operand(value)
+    q, k, v = as_operands(query, key, value)
     if q.ndim < 2 or k.ndim < 2:
         raise ShapeError("scaled_dot_product_attention", got=f"q={q.spec}, k={k.spec}", need="[…, rows, d]")
     scores = (q @ n.swapaxes(k, -1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
-        seen = n.tril(n.ones(scores.shape[-2:], dtype=BOOL))
+        seen = n.tril(n.ones(scores.shape[-2:], dtype=BOOL, device=scores.device))
         scores = n.where(seen, scores, -math.inf)
     if attn_mask is not None:
-        mask = as_operand(attn_mask)
+        mask = as_operand(attn_mask, scores)
         scores = n.where(mask, scores, -math.inf) if mask.dtype is BOOL else scores + mask
     return dropout(n.softmax(scores, axis=-1), dropout_p, training=dropout_p > 0.0) @ v
 
@@ -238,10 +240,10 @@ def _convolution(
     groups: int,
 ) -> ArrayOperand:
     """By weight[out, in / groups, spatial…]; stride, padding and dilation are the `shape` of its window."""
-    x, w = as_operand(input), as_operand(weight)
+    x, w = as_operands(input, weight)
     if w.spec.rank != rank + 2:
         raise ShapeError(name, got=f"weight={w.spec}", need=f"[out, in / groups, {', '.join('kij'[:rank])}]")
-    kernel, shift = ops.transpose(w, (*range(2, rank + 2), 1, 0)), None if bias is None else as_operand(bias)
+    kernel, shift = ops.transpose(w, (*range(2, rank + 2), 1, 0)), None if bias is None else as_operand(bias, x)
     window = window_over(name, w.shape[2:], *shape)
     return with_channels_last(name, x, rank, lambda last: convolved(last, kernel, shift, window, groups))
 

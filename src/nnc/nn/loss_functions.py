@@ -15,8 +15,7 @@ from nnc import ops
 from nnc.arguments import Finite, Positive, Probability, checked
 from nnc.core.values.dtype import F32, I64
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.eager import as_operand
-from nnc.dynamic.variable import Variable
+from nnc.dynamic.eager import as_operand, as_operands, host_values
 from nnc.errors import DataError
 
 Values: TypeAlias = ArrayLike | ArrayOperand
@@ -30,6 +29,12 @@ REDUCTIONS: dict[str, Callable[[ArrayOperand], ArrayOperand]] = {
 }
 
 
+def difference(x1: Values, x2: Values) -> ArrayOperand:
+    """x1 - x2"""
+    a, b = as_operands(x1, x2)
+    return a - b
+
+
 def _reduced(losses: ArrayOperand, reduction: Reduction) -> ArrayOperand:
     return REDUCTIONS[reduction](losses)
 
@@ -37,7 +42,7 @@ def _reduced(losses: ArrayOperand, reduction: Reduction) -> ArrayOperand:
 @checked
 def cosine_similarity(x1: Values, x2: Values, dim: int = 1, eps: Positive = 1e-8) -> ArrayOperand:
     """x1 · x2 / max(|x1| |x2|, eps) along the axis"""
-    a, b = as_operand(x1), as_operand(x2)
+    a, b = as_operands(x1, x2)
     lengths = n.linalg.norm(a, axis=dim) * n.linalg.norm(b, axis=dim)
     return (a * b).sum(dim) / n.maximum(lengths, eps)
 
@@ -47,25 +52,25 @@ def pairwise_distance(
     x1: Values, x2: Values, p: Positive = 2.0, eps: Positive = 1e-6, keepdim: bool = False
 ) -> ArrayOperand:
     """|x1 - x2 + eps|ₚ along the last axis, which stays as one of one element with `keepdim`"""
-    return n.linalg.norm(as_operand(x1) - as_operand(x2) + eps, ord=p, axis=-1, keepdims=keepdim)
+    return n.linalg.norm(difference(x1, x2) + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
 @checked
 def mse_loss(input: Values, target: Values, reduction: Reduction = "mean") -> ArrayOperand:
     """(x - y)²"""
-    return _reduced(n.square(as_operand(input) - as_operand(target)), reduction)
+    return _reduced(n.square(difference(input, target)), reduction)
 
 
 @checked
 def l1_loss(input: Values, target: Values, reduction: Reduction = "mean") -> ArrayOperand:
     """|x - y|"""
-    return _reduced(n.abs(as_operand(input) - as_operand(target)), reduction)
+    return _reduced(n.abs(difference(input, target)), reduction)
 
 
 @checked
 def huber_loss(input: Values, target: Values, reduction: Reduction = "mean", delta: Positive = 1.0) -> ArrayOperand:
     """d² / 2 where |d| ≤ delta, else delta · (|d| - delta / 2), d = x - y"""
-    size = n.abs(as_operand(input) - as_operand(target))
+    size = n.abs(difference(input, target))
     small = n.minimum(size, delta)
     return _reduced(small * (size - small / 2), reduction)
 
@@ -90,7 +95,7 @@ def cross_entropy(
     Of shares and of smoothed labels it is -sum of weight · share · log softmax(x). Targets of `ignore_index` count for
     nothing, and the mean is divided by the weights of the others.
     """
-    scores, wanted = as_operand(input), as_operand(target)
+    scores, wanted = as_operands(input, target)
     axis = min(scores.ndim - 1, 1)
     logs = n.log_softmax(scores, axis=axis)
     if not wanted.dtype.is_continuous and not label_smoothing:
@@ -118,7 +123,8 @@ def nll_loss(
     reduction: Reduction = "mean",
 ) -> ArrayOperand:
     """-weight[class] · x[class]: x is log-probabilities, with classes on axis 1. As `cross_entropy` beside that."""
-    losses, factors = _of_classes(as_operand(input), as_operand(target), weight, ignore_index)
+    logs, wanted = as_operands(input, target)
+    losses, factors = _of_classes(logs, wanted, weight, ignore_index)
     return _weighted_mean(losses, factors, reduction)
 
 
@@ -129,20 +135,23 @@ def _of_classes(
     wanted = target.astype(I64)
     axis = min(logs.ndim - 1, 1)
     # PyTorch's default is no class: eager targets say whether any is that.
-    some = ignore_index >= 0 or not isinstance(wanted, Variable) or bool((wanted.numpy() == ignore_index).any())
+    known = host_values(wanted)
+    some = ignore_index >= 0 or known is None or bool((known == ignore_index).any())
     kept = n.not_equal(wanted, ignore_index) if some else None
     classes = wanted if kept is None else n.where(kept, wanted, 0)
     losses = -n.take_along_axis(logs, n.expand_dims(classes, axis), axis).squeeze(axis)
     if weight is None and kept is None:
         return losses, None
-    factors = n.ones_like(losses) if weight is None else n.take(as_operand(weight).astype(losses.dtype), classes)
+    factors = (
+        n.ones_like(losses) if weight is None else n.take(as_operand(weight, losses).astype(losses.dtype), classes)
+    )
     factors = factors if kept is None else n.where(kept, factors, 0.0)
     return losses * factors, factors
 
 
 def _along_classes(weight: Values, logs: ArrayOperand) -> ArrayOperand:
     """A weight for each class, beside x[n, classes, …]."""
-    values = as_operand(weight).astype(logs.dtype)
+    values = as_operand(weight, logs).astype(logs.dtype)
     return values.reshape(-1, *(1,) * max(logs.ndim - 2, 0))
 
 
@@ -162,12 +171,12 @@ def binary_cross_entropy_with_logits(
     pos_weight: Values | None = None,
 ) -> ArrayOperand:
     """weight · (log(1 + e^x) - x y); what counts for y = 1 is `pos_weight` times as much"""
-    x, y = as_operand(input), as_operand(target)
+    x, y = as_operands(input, target)
     if pos_weight is None:
         losses = n.softplus(x) - x * y
     else:
-        losses = (1 - y) * n.softplus(x) + as_operand(pos_weight) * y * n.softplus(-x)
-    return _reduced(losses if weight is None else losses * as_operand(weight), reduction)
+        losses = (1 - y) * n.softplus(x) + as_operand(pos_weight, x) * y * n.softplus(-x)
+    return _reduced(losses if weight is None else losses * as_operand(weight, losses), reduction)
 
 
 @checked
@@ -175,10 +184,10 @@ def binary_cross_entropy(
     input: Values, target: Values, weight: Values | None = None, reduction: Reduction = "mean"
 ) -> ArrayOperand:
     """-weight · (y log p + (1 - y) log(1 - p)); logarithms are no less than -100, as in PyTorch"""
-    p, y = as_operand(input), as_operand(target)
+    p, y = as_operands(input, target)
     on, off = n.maximum(n.log(p), -100.0), n.maximum(n.log1p(-p), -100.0)
     losses = -(y * on + (1 - y) * off)
-    return _reduced(losses if weight is None else losses * as_operand(weight), reduction)
+    return _reduced(losses if weight is None else losses * as_operand(weight, losses), reduction)
 
 
 @checked
@@ -186,7 +195,7 @@ def kl_div(
     input: Values, target: Values, reduction: DivergenceReduction = "mean", log_target: bool = False
 ) -> ArrayOperand:
     """y · (log y - x): x is log-probabilities, and y too where `log_target`; "batchmean" divides by the examples"""
-    x, y = as_operand(input), as_operand(target)
+    x, y = as_operands(input, target)
     losses = n.exp(y) * (y - x) if log_target else n.xlogy(y, y) - y * x
     return losses.sum() / losses.shape[0] if reduction == "batchmean" else _reduced(losses, reduction)
 
@@ -196,7 +205,7 @@ def poisson_nll_loss(
     input: Values, target: Values, log_input: bool = True, eps: Positive = 1e-8, reduction: Reduction = "mean"
 ) -> ArrayOperand:
     """e^x - y x of a rate's logarithm x, or x - y ln(x + eps) of the rate itself"""
-    x, y = as_operand(input), as_operand(target)
+    x, y = as_operands(input, target)
     return _reduced(n.exp(x) - y * x if log_input else x - y * n.log(x + eps), reduction)
 
 
@@ -206,7 +215,7 @@ def cosine_embedding_loss(
 ) -> ArrayOperand:
     """1 - cos(a, b) where y = 1, max(0, cos(a, b) - margin) where y = -1"""
     cosine = cosine_similarity(input1, input2, dim=-1)
-    return _reduced(n.where(as_operand(target) > 0, 1.0 - cosine, n.relu(cosine - margin)), reduction)
+    return _reduced(n.where(as_operand(target, cosine) > 0, 1.0 - cosine, n.relu(cosine - margin)), reduction)
 
 
 @checked
@@ -241,8 +250,8 @@ def ctc_loss(
 
     Targets are [batch, labels], or all labels in a row. The mean is of what each costs for each of its labels.
     """
-    logs, labels = as_operand(log_probs), as_operand(targets)
-    steps, said = (as_operand(lengths).astype(I64) for lengths in (input_lengths, target_lengths))
+    logs, labels, *lengths = as_operands(log_probs, targets, input_lengths, target_lengths)
+    steps, said = (length.astype(I64) for length in lengths)
     single = logs.ndim == 2
     if single:
         logs, labels, steps, said = n.expand_dims(logs, 1), labels.reshape(1, -1), steps.reshape(1), said.reshape(1)
@@ -258,7 +267,8 @@ def ctc_loss(
 
 def _check_lengths(logs: ArrayOperand, steps: ArrayOperand) -> None:
     """DataError where more steps are asked for than there are."""
-    most = int(steps.numpy().max()) if isinstance(steps, Variable) and steps.shape and all(steps.shape) else 0
+    known = host_values(steps)
+    most = int(known.max()) if known is not None and known.ndim and known.size else 0
     if logs.ndim == 3 and most > logs.shape[0]:
         raise DataError("ctc_loss", got=f"an input length of {most}", need=f"lengths up to the {logs.shape[0]} steps")
 
@@ -266,8 +276,10 @@ def _check_lengths(logs: ArrayOperand, steps: ArrayOperand) -> None:
 def _rows_of_labels(labels: ArrayOperand, said: ArrayOperand) -> ArrayOperand:
     """Labels that stand one example behind the other as rows; what follows an example's own is not read."""
     total = labels.shape[0]
-    width = int(said.numpy().max(initial=0)) if isinstance(said, Variable) else total
+    known = host_values(said)
+    width = total if known is None else int(known.max(initial=0))
+    if not total:
+        return n.zeros((said.shape[0], 0), device=labels.device)
     begins = (n.cumsum(said) - said).reshape(-1, 1)
-    return (
-        n.take(labels, n.minimum(begins + n.arange(width), max(total - 1, 0))) if total else n.zeros((said.shape[0], 0))
-    )
+    places = begins + n.arange(width, device=begins.device)
+    return n.take(labels, n.minimum(places, total - 1))

@@ -11,9 +11,10 @@ from nnc import numerics as n
 from nnc.arguments import Finite, Positive, Probability, checked
 from nnc.core.values.dtype import I64
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.eager import as_operand
+from nnc.dynamic.eager import as_operand, as_operands
 from nnc.nn.functional import REDUCTIONS, Reduction, Values, binary_cross_entropy_with_logits
 from nnc.nn.functional import binary_cross_entropy as _of_probabilities
+from nnc.nn.loss_functions import difference
 from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
@@ -37,7 +38,7 @@ def cross_entropy(
     >>> cross_entropy([[2.0, 0.0, 0.0]], [0], reduction="mean").item()
     0.2395448386669159
     """
-    scores, wanted = as_operand(logits), as_operand(targets)
+    scores, wanted = as_operands(logits, targets)
     logs = n.log_softmax(scores, axis=axis)
     smooth = label_smoothing
     if wanted.ndim == scores.ndim:
@@ -45,14 +46,14 @@ def cross_entropy(
     else:
         losses = nll_loss(logs, wanted, axis)
         losses = losses * (1 - smooth) - logs.mean(axis) * smooth if smooth else losses
-    return REDUCTIONS[reduction](losses if weights is None else losses * as_operand(weights))
+    return REDUCTIONS[reduction](losses if weights is None else losses * as_operand(weights, losses))
 
 
 @checked
 def nll_loss(inputs: Values, targets: Values, axis: int = -1, reduction: Reduction = "none") -> ArrayOperand:
     """-x[class] of log-probabilities"""
-    logs = as_operand(inputs)
-    places = n.expand_dims(as_operand(targets).astype(I64), axis)
+    logs, labels = as_operands(inputs, targets)
+    places = n.expand_dims(labels.astype(I64), axis)
     return REDUCTIONS[reduction](-n.take_along_axis(logs, places, axis).squeeze(axis))
 
 
@@ -72,19 +73,19 @@ def binary_cross_entropy(
 @checked
 def mse_loss(predictions: Values, targets: Values, reduction: Reduction = "mean") -> ArrayOperand:
     """(x - y)²"""
-    return REDUCTIONS[reduction](n.square(as_operand(predictions) - as_operand(targets)))
+    return REDUCTIONS[reduction](n.square(difference(predictions, targets)))
 
 
 @checked
 def l1_loss(predictions: Values, targets: Values, reduction: Reduction = "mean") -> ArrayOperand:
     """|x - y|"""
-    return REDUCTIONS[reduction](n.abs(as_operand(predictions) - as_operand(targets)))
+    return REDUCTIONS[reduction](n.abs(difference(predictions, targets)))
 
 
 @checked
 def huber_loss(inputs: Values, targets: Values, delta: Positive = 1.0, reduction: Reduction = "none") -> ArrayOperand:
     """d² / 2 where |d| ≤ delta, else delta · (|d| - delta / 2), d = x - y"""
-    distance = n.abs(as_operand(inputs) - as_operand(targets))
+    distance = n.abs(difference(inputs, targets))
     near = n.minimum(distance, delta)
     return REDUCTIONS[reduction](near * (distance - near / 2))
 
@@ -100,20 +101,21 @@ def smooth_l1_loss(
 @checked
 def log_cosh_loss(inputs: Values, targets: Values, reduction: Reduction = "none") -> ArrayOperand:
     """ln cosh(x - y)"""
-    distance = as_operand(inputs) - as_operand(targets)
+    distance = difference(inputs, targets)
     return REDUCTIONS[reduction](n.logaddexp(distance, -distance) - 0.6931471805599453)
 
 
 @checked
 def hinge_loss(inputs: Values, targets: Values, reduction: Reduction = "none") -> ArrayOperand:
     """max(1 - x y, 0)"""
-    return REDUCTIONS[reduction](n.relu(1 - as_operand(inputs) * as_operand(targets)))
+    x, y = as_operands(inputs, targets)
+    return REDUCTIONS[reduction](n.relu(1 - x * y))
 
 
 @checked
 def kl_div_loss(inputs: Values, targets: Values, axis: int = -1, reduction: Reduction = "none") -> ArrayOperand:
     """sum e^y · (y - x) of log-probabilities x and y"""
-    x, y = as_operand(inputs), as_operand(targets)
+    x, y = as_operands(inputs, targets)
     return REDUCTIONS[reduction]((n.exp(y) * (y - x)).sum(axis))
 
 
@@ -122,7 +124,7 @@ def cosine_similarity_loss(
     x1: Values, x2: Values, axis: int = 1, eps: Positive = 1e-8, reduction: Reduction = "none"
 ) -> ArrayOperand:
     """x1 · x2 / max(|x1| |x2|, eps)"""
-    a, b = as_operand(x1), as_operand(x2)
+    a, b = as_operands(x1, x2)
     lengths = n.linalg.norm(a, axis=axis) * n.linalg.norm(b, axis=axis)
     return REDUCTIONS[reduction]((a * b).sum(axis) / n.maximum(lengths, eps))
 
@@ -139,10 +141,8 @@ def triplet_loss(
     reduction: Reduction = "none",
 ) -> ArrayOperand:
     """max(|a - p| - |a - n| + margin, 0), lengths as (Σ |d|ᵖ + eps)^(1/p)"""
-    anchor = as_operand(anchors)
-    near, far = (
-        ((n.abs(anchor - as_operand(other)) ** p).sum(axis) + eps) ** (1.0 / p) for other in (positives, negatives)
-    )
+    anchor, *others = as_operands(anchors, positives, negatives)
+    near, far = (((n.abs(anchor - other) ** p).sum(axis) + eps) ** (1.0 / p) for other in others)
     return REDUCTIONS[reduction](n.relu(near - far + margin))
 
 

@@ -108,7 +108,7 @@ def met(values: Iterable[AnyArray]) -> list[Array]:
 
 def real_numbers(subject: str, value: AnyArray) -> np.ndarray:
     """Numbers that are known already, in f64."""
-    values = value.numpy() if isinstance(value, Array) else np.asarray(value)
+    values = value.cpu().numpy() if isinstance(value, Array) else np.asarray(value)
     if dtype_of(values.dtype).kind == "complex":
         raise DTypeError(subject, got="complex numbers", need="real ones")
     return values.astype(np.float64)

@@ -248,7 +248,7 @@ def rand_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
     >>> nnc.rand_like(nnc.zeros((2, 3))).shape
     (2, 3)
     """
-    return uniform(as_array(x).shape, dtype=dtype)
+    return rand(as_array(x).shape, dtype=dtype, device=as_array(x).device)
 
 
 def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
@@ -257,7 +257,7 @@ def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
     >>> nnc.randn_like(nnc.zeros((2, 3))).shape
     (2, 3)
     """
-    return normal(as_array(x).shape, dtype=dtype)
+    return randn(as_array(x).shape, dtype=dtype, device=as_array(x).device)
 
 
 def randint(
@@ -302,9 +302,9 @@ def bernoulli(*args: float | Sizes | Array, p: float = 0.5, shape: Sizes = (), k
     if args and isinstance(args[0], Array) and args[0].dtype is I64:
         key, args = args[0], args[1:]
     chance, sizes = _filled(args, (p, shape))
-    if isinstance(chance, Array) and not sizes:
-        sizes = chance.shape
-    return ops.less(*pair(uniform(sizes, key=key), chance))
+    limit = as_array(chance)
+    with limit.device:
+        return ops.less(*pair(uniform(sizes or limit.shape, key=key), limit))
 
 
 def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) -> Array:
@@ -319,14 +319,12 @@ def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) 
     else:
         (x,) = args
     if isinstance(x, INTEGERS):
-        return _order(int(x), key)
+        return uniform((int(x),), dtype=F64, key=key).argsort()
     rows = as_array(x)
     place = place_of("permutation", axis, rows.ndim)
-    return ops.index_select(rows, _order(rows.shape[place], key), place)
-
-
-def _order(count: int, key: Array | None) -> Array:
-    return uniform((count,), dtype=F64, key=key).argsort()
+    with rows.device:
+        order = uniform((rows.shape[place],), dtype=F64, key=key).argsort()
+    return ops.index_select(rows, order, place)
 
 
 @key_first
@@ -346,7 +344,8 @@ def choice(
     count = int(source) if isinstance(source, INTEGERS) else as_array(source).shape[0]
     wanted = sizes_of(sizes)
     many = int(np.prod(wanted, dtype=np.int64))
-    places = _chosen(count, many, replace, p, key).reshape(wanted)
+    with chosen_device(None if isinstance(source, INTEGERS) else as_array(source).device):
+        places = _chosen(count, many, replace, p, key).reshape(wanted)
     return places if isinstance(source, INTEGERS) else as_array(source)[places]
 
 
@@ -359,18 +358,21 @@ def _chosen(count: int, many: int, replace: bool, p: AnyArray | None, key: Array
     if chances.shape != (count,):
         raise ShapeError("choice", got=f"p {chances.spec} for {count}", need="a probability for each")
     _weighing("choice", chances, 1 if replace else many)
-    if replace:
-        sums = chances.cumsum(0)
-        result = ops.searchsorted(sums, uniform((many,), dtype=chances.dtype, key=key) * sums[count - 1], right=True)
-        return ops.minimum(result, ops.scalar_like(result, count - 1))
-    # The largest of ln p + Gumbel noise are a sample without replacement (Vieira 2014).
-    return (ops.log(chances) + gumbel((count,), dtype=chances.dtype, key=key)).argsort(descending=True)[:many]
+    with chances.device:
+        if not replace:
+            # The largest of ln p + Gumbel noise are a sample without replacement (Vieira 2014).
+            return (ops.log(chances) + gumbel((count,), chances.dtype, key)).argsort(descending=True)[:many]
+        drawn, sums = uniform((many,), dtype=chances.dtype, key=key), chances.cumsum(0)
+    result = ops.searchsorted(sums, drawn * sums[count - 1], right=True)
+    return ops.minimum(result, ops.scalar_like(result, count - 1))
 
 
 @key_first
 def gumbel(shape: Sizes = (), dtype: AnyDType = F32, key: Array | None = None) -> Array:
     """-ln(-ln u)"""
-    return -ops.log(-ops.log(_inside(uniform(shape, dtype=dtype, key=key))))
+    u = uniform(shape, dtype=dtype, key=key)
+    # Without 0, whose logarithm is infinite.
+    return -ops.log(-ops.log(ops.maximum(u, ops.scalar_like(u, finfo(u.dtype).smallest_normal))))
 
 
 @key_first
@@ -386,11 +388,6 @@ def laplace(shape: Sizes = (), loc: float = 0.0, scale: float = 1.0, key: Array 
     return ops.sign(around) * ops.log1p(-ops.abs(around)) * -scale + loc
 
 
-def _inside(u: Array) -> Array:
-    """Without 0, whose logarithm is infinite."""
-    return ops.maximum(u, ops.scalar_like(u, finfo(u.dtype).smallest_normal))
-
-
 @key_first
 def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, key: Array | None = None) -> Array:
     """Places along the axis with the probabilities softmax(logits).
@@ -401,8 +398,8 @@ def categorical(logits: AnyArray, axis: int = -1, shape: Sizes | None = None, ke
     array = continuous(as_array(logits))
     place = place_of("categorical", axis, array.ndim)
     sizes = () if shape is None else sizes_of(shape)
-    noise = gumbel((*sizes, *array.shape), array.dtype, key)
-    return (noise + array).argmax(len(sizes) + place)
+    with array.device:
+        return (gumbel((*sizes, *array.shape), array.dtype, key) + array).argmax(len(sizes) + place)
 
 
 def _weighing(subject: str, weights: Array, least: int) -> Array:
@@ -432,7 +429,8 @@ def multinomial(input: AnyArray, num_samples: Count, replacement: bool = False, 
     if replacement:
         drawn = categorical(logits, shape=(num_samples,), key=key)
         return drawn if weights.ndim == 1 else drawn.T
-    return ops.top_k(logits + gumbel(weights.shape, weights.dtype, key), num_samples)[1].astype(I64)
+    with logits.device:
+        return ops.top_k(logits + gumbel(weights.shape, weights.dtype, key), num_samples)[1].astype(I64)
 
 
 @key_first
@@ -443,7 +441,8 @@ def multivariate_normal(mean: AnyArray, cov: AnyArray, shape: Sizes = (), key: A
     (5, 2)
     """
     center, spread = continuous(as_array(mean)), continuous(as_array(cov))
-    free = normal((*sizes_of(shape), center.shape[-1]), dtype=center.dtype, key=key)
+    with center.device:
+        free = normal((*sizes_of(shape), center.shape[-1]), dtype=center.dtype, key=key)
     return ops.matmul(free, ops.cholesky(spread).mT) + center
 
 

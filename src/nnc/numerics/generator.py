@@ -79,7 +79,7 @@ class RandomGenerator:
         if isinstance(x, list):
             x[:] = [x[place] for place in order.tolist()]
         elif isinstance(x, np.ndarray):
-            x[...] = x[order.numpy()]
+            x[...] = x[order.cpu().numpy()]
         else:
             x[...] = x[order]
 

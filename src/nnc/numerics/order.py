@@ -225,7 +225,7 @@ def argwhere(x: AnyArray) -> Array:
      [2]]
     """
     array = as_array(x)
-    return lifted(array, np.argwhere(array.numpy()))
+    return lifted(array, np.argwhere(array.cpu().numpy()))
 
 
 def compress(condition: AnyArray, x: AnyArray, axis: int | None = None) -> Array:
@@ -285,7 +285,7 @@ def unique(
     [1 2]
     """
     array = as_array(x).ravel()
-    _, first, inverse, counts = np.unique(array.numpy(), True, True, True)
+    _, first, inverse, counts = np.unique(array.cpu().numpy(), True, True, True)
     asked = ((return_index, first), (return_inverse, inverse.reshape(as_array(x).shape)), (return_counts, counts))
     values = ops.index_select(array, lifted(array, first.astype(np.int64)))
     rest = [lifted(array, result.astype(np.int64)) for wanted, result in asked if wanted]
@@ -351,7 +351,7 @@ def bincount(x: AnyArray, weights: AnyArray | None = None, minlength: int = 0, l
         raise AttributeValueError("bincount", got=str(array.spec), need="integers of 0 or more")
     places = ops.cast(array, I64)
     if length is None:
-        known = places.numpy()
+        known = places.cpu().numpy()
         if known.size and known.min() < 0:
             raise AttributeValueError("bincount", got="a negative integer", need="integers of 0 or more")
         length = max(int(known.max()) + 1 if known.size else 0, minlength)

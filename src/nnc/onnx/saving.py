@@ -22,6 +22,7 @@ import onnx
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.precautions.replacement import Chunk, write_atomically
+from nnc.core.values.device import CPU
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layers.layer import Scope
 from nnc.nn.model.model import Model
@@ -78,7 +79,7 @@ def exported(model: OnnxModel, **sizes: int) -> ExportedGraph:
 
 def _of_model(model: Model) -> list[ExportedGraph]:
     """The same network for two batches."""
-    values = {path: tensor.numpy() for path, tensor in model.tensors().items()}
+    values = {path: tensor.to(CPU).numpy() for path, tensor in model.tensors().items()}
     return [_for_batch(model, batch, values) for batch in BATCHES]
 
 

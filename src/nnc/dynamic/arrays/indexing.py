@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from nnc.arguments import shown
 from nnc.classes import dataclass
+from nnc.core.values.device import CPU
 from nnc.core.values.dtype import BOOL, I64, DType
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.lifting import LiftingOperand
@@ -128,7 +129,7 @@ def _rank(part: object) -> int:
 
 
 def _array(part: object) -> NDArray[np.generic]:
-    array = part.numpy() if isinstance(part, Tensor) else np.asarray(part)
+    array = part.to(CPU).numpy() if isinstance(part, Tensor) else np.asarray(part)
     return array.astype(np.int64) if array.size == 0 and array.dtype.kind == "f" else array
 
 
@@ -137,14 +138,17 @@ def _indices(part: object) -> tuple[Known | Operand, ...]:
     known = _values(part)
     if known is None:
         assert isinstance(part, Operand)
-        if part.spec.dtype is BOOL:
+        if part.spec.dtype is not BOOL:
+            return (part,)
+        if (mask := _tensor(part)) is None:
             raise AttributeValueError(
                 "index",
                 got=f"a mask {part.spec} whose values only a run knows",
                 need="a shape that is known before the run",
                 fix="choose with nnc.ops.where()",
             )
-        return (part,)
+        # The shape of what it chooses: the host has to know it.
+        known = _array(mask)
     if known.dtype == np.bool_:
         return tuple(np.nonzero(np.atleast_1d(known)))
     if known.dtype.kind not in "iu":
@@ -153,11 +157,17 @@ def _indices(part: object) -> tuple[Known | Operand, ...]:
 
 
 def _values(part: object) -> NDArray[np.generic] | None:
-    """The elements where they are known; None for a traced operand."""
+    """The elements where the host knows them; None for a traced operand, and for one that lies on a device."""
     if not isinstance(part, Operand):
         return _array(part)
+    tensor = _tensor(part)
+    return None if tensor is None or not tensor.spec.device.is_host else _array(tensor)
+
+
+def _tensor(part: Operand) -> Tensor | None:
+    """What an eager operand holds."""
     tensor = getattr(part, "tensor", None)
-    return tensor.numpy() if isinstance(tensor, Tensor) else None
+    return tensor if isinstance(tensor, Tensor) else None
 
 
 def _select(x: A, chosen: _Chosen) -> A:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.command import AnyCommand, Command
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.traced import FunctionTrace, active_trace
@@ -63,7 +64,7 @@ class _GradientTrace(FunctionTrace):
 
     def constant(self, tensor: Tensor) -> Symbol:
         """Of one number; UsageError for an array of several."""
-        values = tensor.numpy()
+        values = tensor.to(CPU).numpy()
         if not values.size or (values != values.flat[0]).any():
             got, fix = (
                 f"{tensor.spec} that it brings along",

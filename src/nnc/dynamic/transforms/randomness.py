@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from nnc.arguments import checked
-from nnc.core.values.device import Device, current_device
+from nnc.core.running.device_context import present
+from nnc.core.values.device import AnyDevice, Device, current_device, device_of
 from nnc.core.values.dtype import F32, DType, dtype_of
 from nnc.core.values.spec import TensorSpec, check_shape
 from nnc.dynamic.arrays.array import ArrayOperand
@@ -127,7 +128,13 @@ def dropout(x: Any, rate: float = 0.5) -> Any:  # noqa: ANN401  # arrays and ope
 
 
 @checked
-def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
+def uniform(
+    shape: Iterable[int] = (),
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: DType | str = F32,
+    device: AnyDevice | None = None,
+) -> Any:  # noqa: ANN401  # as above
     """Numbers in [low, high).
 
     >>> nnc.uniform((2, 3), -1.0, 1.0).shape
@@ -136,13 +143,19 @@ def uniform(shape: Iterable[int] = (), low: float = 0.0, high: float = 1.0, dtyp
     level = _different()
     if level is not None:
         with level.left():
-            return level.example(uniform((level.size, *check_shape(shape)), low, high, dtype))
-    counter, number = _draw(current_device())
+            return level.example(uniform((level.size, *check_shape(shape)), low, high, dtype, device))
+    counter, number = _draw(_place(device))
     return random.random_uniform(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), low, high, seed=number)
 
 
 @checked
-def normal(shape: Iterable[int] = (), mean: float = 0.0, deviation: float = 1.0, dtype: DType | str = F32) -> Any:  # noqa: ANN401  # as above
+def normal(
+    shape: Iterable[int] = (),
+    mean: float = 0.0,
+    deviation: float = 1.0,
+    dtype: DType | str = F32,
+    device: AnyDevice | None = None,
+) -> Any:  # noqa: ANN401  # as above
     """Normally distributed numbers.
 
     >>> nnc.normal((2, 3)).shape
@@ -151,8 +164,8 @@ def normal(shape: Iterable[int] = (), mean: float = 0.0, deviation: float = 1.0,
     level = _different()
     if level is not None:
         with level.left():
-            return level.example(normal((level.size, *check_shape(shape)), mean, deviation, dtype))
-    counter, number = _draw(current_device())
+            return level.example(normal((level.size, *check_shape(shape)), mean, deviation, dtype, device))
+    counter, number = _draw(_place(device))
     return random.random_normal(counter, TensorSpec(check_shape(shape), dtype_of(dtype)), mean, deviation, seed=number)
 
 
@@ -160,6 +173,11 @@ def _different() -> VmapLevel | None:
     """The innermost call under vmap, where each of its examples draws for itself."""
     levels = active_levels()
     return levels[-1] if levels and levels[-1].draws_differ else None
+
+
+def _place(device: AnyDevice | None) -> Device:
+    """The device that is asked for, else that of the context."""
+    return current_device() if device is None else present(device_of(device))
 
 
 def _draw(device: Device) -> tuple[ArrayOperand, int]:

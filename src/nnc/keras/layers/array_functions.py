@@ -84,7 +84,7 @@ def _rows(indices: Any) -> tuple[Any, ...]:
 def scatter(indices: Any, values: Any, shape: Sequence[Size]) -> Any:
     """Zeros of the shape, to which values[i] are added at indices[i]."""
     new = as_operand(values)
-    return n.zeros(tuple(shape), dtype=new.dtype).at[_rows(indices)].add(new)
+    return n.zeros(tuple(shape), dtype=new.dtype, device=new.device).at[_rows(indices)].add(new)
 
 
 def scatter_update(inputs: Any, indices: Any, updates: Any) -> Any:
@@ -100,7 +100,7 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: Count | None = None, 
     if num_segments is None:
         num_segments = int(_whole("segment_sum", "segment_ids", segment_ids, 1).max(initial=-1)) + 1
     count = max(int(num_segments), 0)
-    return n.zeros((count, *x.shape[1:]), dtype=x.dtype).at[places].add(x)
+    return n.zeros((count, *x.shape[1:]), dtype=x.dtype, device=x.device).at[places].add(x)
 
 
 def fori_loop(lower: int, upper: int, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:

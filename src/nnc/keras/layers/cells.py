@@ -153,4 +153,4 @@ class RNN(Layer):
     def first_states(self, x: Any) -> list[Any]:
         """States of zeros for x[steps, batch, …]."""
         shapes = [tuple(size) if isinstance(size, list | tuple) else (size,) for size in sizes_of(self.cell)]
-        return [n.zeros((x.shape[1], *shape), dtype=x.dtype) for shape in shapes]
+        return [n.zeros((x.shape[1], *shape), dtype=x.dtype, device=x.device) for shape in shapes]

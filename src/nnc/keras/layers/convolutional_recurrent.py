@@ -69,7 +69,9 @@ class _ConvLSTM(WindowedLayer):
         z = self._product(flat, self.kernel, self.strides, self.padding, self.dilation_rate)
         z = z + self.bias if self.use_bias else z
         rows, real = in_time(n.moveaxis(n.reshape(z, (batch, steps, *z.shape[1:])), 1, 0), mask, self.go_backwards)
-        first = list(initial_state or [n.zeros((batch, *z.shape[1:-1], self.filters), dtype=x.dtype)] * 2)
+        first = list(
+            initial_state or [n.zeros((batch, *z.shape[1:-1], self.filters), dtype=x.dtype, device=x.device)] * 2
+        )
         kept = dropped_ones(first[0].shape, x.dtype, self.rates[1], training)
 
         def step(row: Any, states: Any) -> Stepped:

@@ -188,7 +188,7 @@ class Dropout(Layer):
                 "Dropout", got=f"noise_shape={self.noise_shape} for {inputs.shape}", need="a size or None for each axis"
             )
         shape = tuple(own if size is None else size for size, own in zip(self.noise_shape, inputs.shape, strict=True))
-        return inputs * dropout(n.ones(shape, dtype=inputs.dtype), self.rate)
+        return inputs * dropout(n.ones(shape, dtype=inputs.dtype, device=inputs.device), self.rate)
 
 
 class SpatialDropout(Dropout, SpatialLayer):
@@ -217,7 +217,7 @@ class GaussianNoise(Layer):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Add noise in training."""
-        return inputs + normal(inputs.shape, 0.0, self.stddev) if training else inputs
+        return inputs + normal(inputs.shape, 0.0, self.stddev, device=inputs.device) if training else inputs
 
 
 class GaussianDropout(Layer):
@@ -231,7 +231,11 @@ class GaussianDropout(Layer):
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Multiply by noise in training."""
-        return inputs * normal(inputs.shape, 1.0, math.sqrt(self.rate / (1.0 - self.rate))) if training else inputs
+        return (
+            inputs * normal(inputs.shape, 1.0, math.sqrt(self.rate / (1.0 - self.rate)), device=inputs.device)
+            if training
+            else inputs
+        )
 
 
 class ActivityRegularization(Layer):

@@ -26,7 +26,7 @@ def stepped(step: Callable[[Any, Any], Stepped], first: States, rows: Any, real:
         y, news = step(x, states)
         if own is not None:
             news = tuple(_where(own, new, old) for new, old in zip(news, states, strict=True))
-            y = _where(own, y, n.zeros(y.shape, dtype=y.dtype))
+            y = _where(own, y, n.zeros_like(y))
         return tuple(news), y
 
     ends, y = scan(turn, tuple(first), rows if real is None else (rows, real))

@@ -113,7 +113,7 @@ class Concatenate(_Merge):
 def _wide_mask(value: Any, mask: Any) -> Any:
     """The mask for each element."""
     if mask is None:
-        return n.ones(value.shape, dtype="bool")
+        return n.ones(value.shape, dtype="bool", device=value.device)
     return n.broadcast_to(n.expand_dims(mask, -1), value.shape) if mask.ndim < value.ndim else mask
 
 
@@ -241,7 +241,7 @@ class MultiHeadAttention(Layer):
         k = self._projected(value if key is None else key, self.key_kernel, biases[1])
         v = self._projected(value, self.value_kernel, biases[2])
         scores = n.matmul(q, n.swapaxes(k, -1, -2))
-        masks = [attention_mask, n.tril(n.ones(scores.shape[-2:])) if use_causal_mask else None]
+        masks = [attention_mask, n.tril(n.ones(scores.shape[-2:], device=scores.device)) if use_causal_mask else None]
         for operand, said, axis in (query, query_mask, -1), (value, value_mask, -2), (key, key_mask, -2):
             steps = mask_of(operand) if said is None else said
             masks.append(None if steps is None else n.expand_dims(steps, axis))
@@ -292,7 +292,7 @@ class Attention(Layer):
         scores = self._scores(query, inputs[2] if len(inputs) > 2 else value)
         seen = None if seen is None else n.expand_dims(seen, -2)
         if use_causal_mask:
-            causal = n.tril(n.ones(scores.shape[-2:])) > 0
+            causal = n.tril(n.ones(scores.shape[-2:], device=scores.device)) > 0
             seen = causal if seen is None else n.logical_and(seen, causal)
         shares = n.softmax(scores if seen is None else n.where(seen, scores, -1e9), axis=-1)
         y = n.matmul(dropout(shares, self.dropout) if training and self.dropout else shares, value)

@@ -63,8 +63,8 @@ class BatchNormalization(Layer):
     def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
         """By the batch's mean and variance in training: where there is a mask, of the steps that are real."""
         x = as_float(inputs)
-        gamma = self.gamma if self.scale else n.ones(x.shape[-1:], dtype=x.dtype)
-        beta = self.beta if self.center else n.zeros(x.shape[-1:], dtype=x.dtype)
+        gamma = self.gamma if self.scale else n.ones(x.shape[-1:], dtype=x.dtype, device=x.device)
+        beta = self.beta if self.center else n.zeros(x.shape[-1:], dtype=x.dtype, device=x.device)
         moving = self.moving_mean, self.moving_variance
         if training and self.trainable and mask is not None:
             return self._masked(x, mask, gamma, beta)
@@ -119,8 +119,8 @@ class LayerNormalization(Layer):
     def call(self, inputs: Any) -> Any:
         x = as_float(inputs)
         shape = tuple(x.shape[axis] for axis in self.axes)
-        gamma = self.gamma if self.scale else n.ones(shape, dtype=x.dtype)
-        beta = self.beta if self.center else n.zeros(shape, dtype=x.dtype)
+        gamma = self.gamma if self.scale else n.ones(shape, dtype=x.dtype, device=x.device)
+        beta = self.beta if self.center else n.zeros(shape, dtype=x.dtype, device=x.device)
         return layer_norm(x, gamma, beta, axes=self.axes, epsilon=self.epsilon)
 
 

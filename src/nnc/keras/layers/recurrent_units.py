@@ -77,7 +77,7 @@ class _Recurrent(Gated):
         first = tuple(state for state in given if state is not None)
         if len(first) not in (0, self.states):
             raise ArgumentError(type(self).__name__, got=f"{len(first)} first states", need=f"{self.states}")
-        first = first or (n.zeros((x.shape[0], self.units), dtype=x.dtype),) * self.states
+        first = first or (n.zeros((x.shape[0], self.units), dtype=x.dtype, device=x.device),) * self.states
         steps, real = n.transpose(x, (1, 0, 2)), None
         if mask is not None:
             real = StepMask(n.transpose(mask, (1, 0)))
@@ -100,7 +100,11 @@ class _Recurrent(Gated):
         return (n.flip(y, axis=0) if self.go_backwards else y), ends
 
     def _weights(self) -> RecurrentWeights[Any]:
-        bias = self.bias if self.use_bias else n.zeros(self.kernel.shape[1:], dtype=self.kernel.dtype)
+        bias = (
+            self.bias
+            if self.use_bias
+            else n.zeros(self.kernel.shape[1:], dtype=self.kernel.dtype, device=self.kernel.device)
+        )
         return RecurrentWeights(self.kernel, self.recurrent_kernel, bias, None)
 
     def _sequences(self, z: Any, weights: Any, states: Any, reverse: bool) -> Any:
@@ -152,7 +156,11 @@ class GRU(_Recurrent, GRUGates):
 
     def _weights(self) -> RecurrentWeights[Any]:
         # The loops have r before z.
-        bias = self.bias if self.use_bias else n.zeros((2, 3 * self.units), dtype=self.kernel.dtype)
+        bias = (
+            self.bias
+            if self.use_bias
+            else n.zeros((2, 3 * self.units), dtype=self.kernel.dtype, device=self.kernel.device)
+        )
         kernel, recurrent, bias = map(self._reset_first, (self.kernel, self.recurrent_kernel, bias))
         return RecurrentWeights(kernel, recurrent, bias[0], bias[1])
 

@@ -40,7 +40,7 @@ class AlphaDropout(Layer):
             return inputs
         low = LOWEST
         scale = ((1 - self.rate) * (1 + self.rate * low**2)) ** -0.5
-        kept = dropout(n.ones(inputs.shape, dtype=inputs.dtype), self.rate) * (1 - self.rate)
+        kept = dropout(n.ones_like(inputs), self.rate) * (1 - self.rate)
         return scale * (inputs * kept + low * (1 - kept)) - scale * low * self.rate
 
 

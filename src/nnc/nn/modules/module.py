@@ -63,6 +63,8 @@ def Parameter(value: ArrayLike | Tensor | Variable) -> Variable:  # noqa: N802  
     if not isinstance(value, Tensor | ArrayOperand | np.ndarray | np.generic):
         # Python's floats are f32, as everywhere.
         value = eager.tensor(value).tensor
+    if isinstance(value, Variable):
+        value = value.tensor
     given = value if isinstance(value, Tensor) else Tensor.from_numpy(as_array(value))
     # A tensor of its own: memory of NumPy's is looked through whenever something recorded reads it.
     return parameter_over(given.clone())

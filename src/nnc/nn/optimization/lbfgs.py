@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import Count, Rate, checked, shown
 from nnc.core.precautions.origin import caller_origin
-from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.state import assign_all
 from nnc.dynamic.traced import active_trace
@@ -30,6 +29,7 @@ from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, FormatError, UsageError
 from nnc.nn.optimization.optimizers import SGD
 from nnc.nn.optimization.step_optimizer import ParameterSource, StepOptimizer, float_of
+from nnc.nn.state.loading import host_array
 
 Vector: TypeAlias = NDArray[Any]
 Closure: TypeAlias = Callable[[], Any]
@@ -266,12 +266,12 @@ class LBFGS(StepOptimizer):
         return list(self._held("step").trainable_parameters().values())
 
     def _values(self) -> Vector:
-        return np.concatenate([variable.numpy().reshape(-1) for variable in self._trained()] or [np.zeros(0)])
+        return np.concatenate([variable.cpu().numpy().reshape(-1) for variable in self._trained()] or [np.zeros(0)])
 
     def _gradient(self) -> Vector:
         """Zeros where there is none."""
         parts = [
-            np.zeros(variable.size, variable.dtype.numpy) if (slope := variable.grad) is None else slope.numpy()
+            np.zeros(variable.size, variable.dtype.numpy) if (slope := variable.grad) is None else slope.cpu().numpy()
             for variable in self._trained()
         ]
         return np.concatenate([part.reshape(-1) for part in parts] or [np.zeros(0)])
@@ -299,7 +299,7 @@ class LBFGS(StepOptimizer):
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
         """Go on with this state, which an optimizer of the same parameters had."""
-        given = {name: as_array(value) for name, value in values.items()}
+        given = {name: host_array(value) for name, value in values.items()}
         lacking = [name for name in ("steps", "changes", "direction", "gradient", "numbers") if name not in given]
         if lacking:
             raise FormatError("state", got=f"no {lacking[0]}", need="the state of an LBFGS", origin=caller_origin())

@@ -14,8 +14,7 @@ from nnc.classes import dataclass
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.dtype import I32, DType
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.dynamic.eager import as_operand
-from nnc.dynamic.variable import Variable
+from nnc.dynamic.eager import as_operands, host_values
 from nnc.errors import DataError, ShapeError
 from nnc.ops import (
     abs,
@@ -67,13 +66,13 @@ class Loss(ABC):
 
     def __call__(self, output: ArrayLike | ArrayOperand, target: ArrayLike | ArrayOperand) -> ArrayOperand:
         """The scalar loss of arrays, eager and traced values, for training loops of one's own."""
-        y, wanted = as_operand(output), as_operand(target)
+        y, wanted = as_operands(output, target)
         subject, need = type(self).__name__, self.target_shape(y.shape)
         if wanted.shape != need:
             fix = "give the target as predictions are: target.reshape(output.shape)"
             raise ShapeError(subject, got=f"a target of {wanted.spec}", need=f"{need}", fix=fix, origin=caller_origin())
-        classes = self.classes(y.shape)
-        if classes and type(wanted) is Variable and wanted.spec.elements and not _are_labels(wanted.numpy(), classes):
+        classes, labels = self.classes(y.shape), host_values(wanted)
+        if classes and labels is not None and labels.size and not _are_labels(labels, classes):
             raise DataError(subject, got="a label out of range", need=f"0 to {classes - 1}", origin=caller_origin())
         return self.build(y, cast(wanted, self.target_dtype or y.dtype))
 

@@ -13,7 +13,6 @@ from nnc.arguments import shown
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import CPU
 from nnc.core.values.dtype import F64
-from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import current, depends_on
@@ -25,6 +24,7 @@ from nnc.nn.optimization.in_place import follow_gradients, update_in_place
 from nnc.nn.optimization.optimizer_base import Optimizer, PerParameter
 from nnc.nn.optimization.schedules import RateSchedule
 from nnc.nn.state.layer_state import LayerState, Parameters
+from nnc.nn.state.loading import host_array
 
 ParameterSource: TypeAlias = Parameters | Iterable[Variable | Mapping[str, object]]
 
@@ -193,7 +193,7 @@ class StepOptimizer:
         """Go on with this state, which an optimizer of the same parameters and kind had."""
         layer = self._held("load_state_dict")
         own, trained = layer.own, layer.trainable_parameters()
-        given = {name: as_array(value) for name, value in values.items()}
+        given = {name: host_array(value) for name, value in values.items()}
         rate = given.pop("rate", None)
         for path in trained:
             part = self.rule.at(path)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nnc.classes import dataclass
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import current
@@ -39,7 +40,7 @@ class ModuleTrace(FunctionTrace):
     def constant(self, tensor: Tensor) -> Symbol:
         """An array that the function brings along stands among the statistics of the model."""
         self._constants += 1
-        name, copy = f"constant{self._constants}", Content(np.array(tensor.numpy()))
+        name, copy = f"constant{self._constants}", Content(np.array(tensor.to(CPU).numpy()))
         return self._scope.statistic(name, tensor.shape, tensor.dtype, copy)  # type: ignore[no-any-return]  # of symbols
 
     def draw(self) -> tuple[TracedValue, int]:

@@ -25,13 +25,12 @@ from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
 from nnc.core.values.serialize import save_tensors
-from nnc.core.values.tensor import as_array
 from nnc.dynamic import eager
 from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError
 from nnc.nn.state.layer_hooks import HookedLayer, LayerHooks
-from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, in_our_order, unfit_keys
+from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, host_array, in_our_order, unfit_keys
 from nnc.nn.state.scope import Scope
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
 from nnc.nn.state.tensor_files import OF_LAYERS, is_of_layers, stored_tensors
@@ -237,7 +236,7 @@ class LayerState(HookedLayer, HoldsFunctions):
         leaves, structure = flatten(parameters)
         if structure is LEAF:
             raise ArgumentError("update", got=f"parameters={shown(parameters)}", need="arrays by path")
-        arrays = {path: as_array(leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)}
+        arrays = {path: host_array(leaf) for path, leaf in zip(structure.paths(), leaves, strict=True)}
         self.take_tensors(arrays, ("of another shape", "unexpected"))
         return self
 
@@ -262,7 +261,7 @@ class LayerState(HookedLayer, HoldsFunctions):
         """
         if not isinstance(values, Mapping):
             raise ArgumentError("load_state_dict", got=f"values={shown(values)}", need="arrays by path")
-        arrays = {path: as_array(value) for path, value in values.items()}
+        arrays = {path: host_array(value) for path, value in values.items()}
         layouts = {
             dotted(path, name): axes for path, layer in self.named_modules() for name, axes in layer.layouts().items()
         }
@@ -279,7 +278,7 @@ class LayerState(HookedLayer, HoldsFunctions):
         check_fits(unfit, refused, len(known))
         self.own.pending = {} if self.own.called else {path: arrays[path] for path in arrays.keys() - known.keys()}
         for path in known.keys() & arrays.keys() - set(unfit.other_shapes):
-            known[path].become(eager.tensor(arrays[path], known[path].dtype))
+            known[path].become(eager.tensor(arrays[path], known[path].dtype, device=known[path].device))
         return unfit
 
     def save(self, path: Path | str) -> None:
@@ -348,6 +347,7 @@ class LayerState(HookedLayer, HoldsFunctions):
         They stay the same variables. Tensors that the first call is yet to make will be where its input is.
         """
         target = present(device_of(device))
+        self._make_sized_tensors()
         for layer in self.modules():
             own = layer.own
             # The count of updates stays on the host, which asks for it at each of them.

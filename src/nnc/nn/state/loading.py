@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from nnc.core.values.tensor import as_array
+from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.variable import Variable
 from nnc.errors import FormatError
 
@@ -18,6 +20,11 @@ Layouts = Mapping[str, tuple[int, ...]]
 EXACT = ("missing", "of another shape", "unexpected")
 # What PyTorch's batch norms count, and nothing here reads.
 COUNTED = ".num_batches_tracked"
+
+
+def host_array(value: ArrayLike | ArrayOperand) -> NDArray[np.generic]:
+    """An array of NumPy with these elements, on whatever device they lie."""
+    return value.cpu().numpy() if isinstance(value, ArrayOperand) else as_array(value)
 
 
 class UnfitKeys(NamedTuple):

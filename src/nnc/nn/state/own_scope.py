@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
-from nnc.core.values.device import CPU
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import F32, I64, dtype_of
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.dynamic import eager
@@ -84,10 +84,13 @@ class Content:
 
 
 class _Call:
-    """One call of a layer on eager or traced values: which layer has which path, and what the call may make."""
+    """One call of a layer on eager or traced values: which layer has which path, and what the call may make.
 
-    def __init__(self, root: LayerState) -> None:
-        self.root, self.paths = root, LayerPaths(root)
+    Layers draw on the device `home`.
+    """
+
+    def __init__(self, root: LayerState, home: Device) -> None:
+        self.root, self.home, self.paths = root, home, LayerPaths(root)
         self._seed: int | None = None
 
     def entered(self, scope: Scope[Any], layer: object) -> Scope[Any]:
@@ -103,7 +106,17 @@ class _Call:
         training = layer.own.training
         if scope.training is training:
             return scope
-        return replace(scope, training=training, randomness=Randomness(_counter, 0) if training else None)
+        return replace(scope, training=training, randomness=self.randomness(training))
+
+    def randomness(self, training: bool) -> Randomness[Any] | None:
+        """Where layers draw from in training."""
+        return Randomness(self._counter, 0) if training else None
+
+    def _counter(self) -> ArrayOperand:
+        counter = counter_of_a_call()
+        if isinstance(counter, ArrayOperand):
+            return counter.to(self.home)
+        return eager.tensor(np.int64(counter), I64, device=self.home)
 
     def resolve(self, parameter: ParameterSpec) -> ArrayOperand:
         """The variable of this path as it is now; made where there is none."""
@@ -138,17 +151,16 @@ class _Call:
 
 def own_scope(layer: LayerState, values: tuple[Any, ...]) -> tuple[Scope[Any], tuple[ArrayOperand, ...]]:
     """The scope of a call by the layer's own tensors, and the values as operands."""
-    call, training = _Call(layer), layer.own.training
-    randomness = Randomness(_counter, 0) if training else None
+    operands, training = tuple([operand_of(layer, value) for value in values]), layer.own.training
+    call = _Call(layer, operands[0].spec.device if operands else CPU)
     scope: Scope[Any] = Scope(
-        call.resolve, training=training, renew=call.renew, randomness=randomness, entered=call.entered
+        call.resolve,
+        training=training,
+        renew=call.renew,
+        randomness=call.randomness(training),
+        entered=call.entered,
     )
-    return scope, tuple(operand_of(layer, value) for value in values)
-
-
-def _counter() -> ArrayOperand:
-    counter = counter_of_a_call()
-    return counter if isinstance(counter, ArrayOperand) else eager.tensor(np.int64(counter), I64)
+    return scope, operands
 
 
 def operand_of(layer: LayerState, value: Any) -> ArrayOperand:  # noqa: ANN401  # whatever somebody calls a layer on

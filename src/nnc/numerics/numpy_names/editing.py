@@ -76,7 +76,7 @@ def _places(value: Any) -> Any:  # noqa: ANN401  # integers, a slice or a mask
     places = hosted(np.asarray)(value)
     if not isinstance(places, Array):
         raise ArgumentError("places", got=type(value).__name__, need="integers, a slice or a mask")
-    return np.asarray(places.numpy())
+    return np.asarray(places.cpu().numpy())
 
 
 def resize(a: AnyArray, new_shape: int | Sequence[int]) -> Array:

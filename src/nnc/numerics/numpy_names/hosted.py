@@ -18,6 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from nnc.core.precautions.origin import caller_origin
+from nnc.core.values.device import Device
 from nnc.core.values.dtype import DType
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import tensor
@@ -49,7 +50,8 @@ def hosted(function: Callable[P, R], summary: str = "", name: str = "") -> Calla
             got = f"{type(error).__name__}: {error}"
             raise ArgumentError(name, got=got, need="what NumPy's function takes", origin=caller_origin()) from None
         recorded = any(isinstance(each, Variable) and each.requires_grad for each in operands)
-        return _brought_back(name, given, wide=wide, recorded=recorded)
+        home = next((each.device for each in operands if isinstance(each, Variable)), None)
+        return _brought_back(name, given, home, wide=wide, recorded=recorded)
 
     update_wrapper(run, function, updated=())
     run.__module__ = __name__
@@ -84,7 +86,7 @@ def _is_wide(value: Any) -> bool:  # noqa: ANN401  # an array
 def _plain(name: str, value: Any) -> Any:  # noqa: ANN401  # what NumPy's function takes
     """An argument as NumPy has it."""
     if isinstance(value, Variable):
-        return value.numpy()
+        return value.cpu().numpy()
     if isinstance(value, ArrayOperand):
         got = f"a {type(value).__name__} {value.spec}, which has no elements yet"
         fix = "call it outside of what is compiled, differentiated or mapped"
@@ -98,19 +100,19 @@ def _plain(name: str, value: Any) -> Any:  # noqa: ANN401  # what NumPy's functi
     return value
 
 
-def _brought_back(name: str, value: Any, *, wide: bool, recorded: bool) -> Any:  # noqa: ANN401  # what NumPy's function gives
-    """Arrays as constants, in the containers that they came in."""
+def _brought_back(name: str, value: Any, home: Device | None, *, wide: bool, recorded: bool) -> Any:  # noqa: ANN401  # what NumPy's function gives
+    """Arrays as constants where operands were, in the containers that they came in."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_brought_back(name, part, wide=wide, recorded=recorded) for part in value))
+        return type(value)(*(_brought_back(name, part, home, wide=wide, recorded=recorded) for part in value))
     if type(value) in SEQUENCES:
-        return type(value)(_brought_back(name, part, wide=wide, recorded=recorded) for part in value)
+        return type(value)(_brought_back(name, part, home, wide=wide, recorded=recorded) for part in value)
     if not isinstance(value, np.ndarray | np.number | np.bool_) or value.dtype.kind not in "biufc":
         return value
     if recorded and value.dtype.kind in "fc":
         got, fix = "a value that gradients are asked for", "x.detach()"
         raise UsageError(name, got=got, need="a constant: it is computed on the host", fix=fix, origin=caller_origin())
     narrow = None if wide else NARROW.get(value.dtype)
-    return tensor(np.array(value) if narrow is None else np.array(value, narrow))
+    return tensor(np.array(value) if narrow is None else np.array(value, narrow), device=home)
 
 
 class HostedIndexer:

@@ -30,7 +30,7 @@ def assert_allclose(
 
     >>> nnc.testing.assert_allclose(nnc.ones(2), 1.0)
     """
-    first, second = (np.asarray(as_array(value).numpy()) for value in (actual, desired))
+    first, second = (np.asarray(as_array(value).cpu().numpy()) for value in (actual, desired))
     np.testing.assert_allclose(first, second, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 

@@ -89,7 +89,7 @@ def mode(x: AnyArray, dim: int = -1, keepdim: bool = False) -> ValuesAndPlaces[A
     """
     array = as_array(x)
     axis = place_of("mode", dim, array.ndim)
-    values = np.moveaxis(array.numpy(), axis, -1)
+    values = np.moveaxis(array.cpu().numpy(), axis, -1)
     if not values.shape[-1]:
         raise ShapeError("mode", got=str(array.spec), need=f"an element along axis {dim}")
     counts = (values[..., None, :] == values[..., :, None]).sum(-1)
@@ -139,7 +139,7 @@ def unique_consecutive(
     [1, 2, 1]
     """
     array = as_array(x)
-    values = array.numpy().ravel()
+    values = array.cpu().numpy().ravel()
     starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]][: values.size]).astype(np.int64)
     inverse = np.cumsum(np.isin(np.arange(values.size), starts)) - 1
     counts = np.diff(np.r_[starts, values.size])
@@ -185,7 +185,8 @@ def bernoulli(p: AnyArray) -> Array:
     [0.0, 1.0]
     """
     chances = as_array(p)
-    return ops.cast(uniform(chances.shape) < ops.cast(chances, F32), chances.dtype)
+    with chances.device:
+        return ops.cast(uniform(chances.shape) < ops.cast(chances, F32), chances.dtype)
 
 
 def is_tensor(x: object) -> bool:
