@@ -129,20 +129,37 @@ def test_a_module_takes_any_of_its_sizes_by_its_inputs_or_by_name(model: nn.Mode
     for size, result in zip((4, 1, 2, 4, 2), results, strict=True):
         np.testing.assert_allclose(np.reshape(result, (size, 10)), model.predict(X[:size]), rtol=1e-4, atol=1e-5)
     assert errors == [
-        "RangeError: batch: got input: 192; need one of 1,2,4",
-        "RangeError: batch: got 3; need one of 1,2,4",
+        "RangeError: batch: got input: 192; need one of 1 | 2 | 4",
+        "RangeError: batch: got 3; need one of 1 | 2 | 4",
         "RangeError: input: got 256; need 128 elements",
-        "RangeError: batch: got input: nothing; need one of 1,2,4",
+        "RangeError: batch: got input: nothing; need one of 1 | 2 | 4",
     ]
 
 
-def test_a_file_of_an_open_dimension_runs_at_each_size(tmp_path: Path) -> None:
+def test_a_file_of_two_open_dimensions_runs_at_each_row(tmp_path: Path) -> None:
     weights = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
-    described = models.model([models.node("MatMul", "x w", "y")], {"x": ("n", 3, 4)}, ["y"], {"w": weights})
+    described = models.model([models.node("MatMul", "x w", "y")], {"x": ("n", "m", 4)}, ["y"], {"w": weights})
     onnx.save(described, tmp_path / "open.onnx")
-    made = export.library(nnc.onnx.load(tmp_path / "open.onnx"), "net", target="wasm32", sizes={"n": (1, 3)})
+    made = export.library(
+        nnc.onnx.load(tmp_path / "open.onnx"), "net", target="wasm32", sizes={"n": (1, 2), "m": (2, 4)}
+    )
     made.write(tmp_path)
-    x = np.random.default_rng(0).random((3, 3, 4), np.float32)
-    run = f"const n = await load(); const {{ y }} = n.run({{ x: {elements(x)} }});"
-    script = f'import {{ load }} from "./net.mjs"; {run} console.log(JSON.stringify(Array.from(y)));'
-    np.testing.assert_allclose(np.reshape(told(tmp_path, script), (3, 3, 5)), x @ weights, rtol=1e-5, atol=1e-6)
+    x = np.random.default_rng(0).random((2, 4, 4), np.float32)
+    script = f"""
+        import {{ load }} from "./net.mjs";
+        const net = await load(), x = {elements(x)}, made = [Array.from(net.run({{ x }}).y)];
+        for (const sizes of [[1, 4], [2, 2]]) made.push(Array.from(net.run({{ x: x.subarray(0, 16) }}, ...sizes).y));
+        for (const sizes of [[], [1], [1, 3]]) {{
+            try {{ net.run({{ x: x.subarray(0, 16) }}, ...sizes); }} catch (error) {{ made.push(error.message); }}
+        }}
+        console.log(JSON.stringify(made));
+    """
+    whole, first, other, *errors = told(tmp_path, script)
+    np.testing.assert_allclose(np.reshape(whole, (2, 4, 5)), x @ weights, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(np.reshape(first, (4, 5)), x[0] @ weights, rtol=1e-5, atol=1e-6)
+    assert first == other
+    assert errors == [
+        "n,m: got x: 16; say which of 1,4 | 2,2",
+        "n,m: got 1; need one of 1,2 | 1,4 | 2,2 | 2,4",
+        "n,m: got 1,3; need one of 1,2 | 1,4 | 2,2 | 2,4",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from pathlib import Path
 
@@ -127,13 +128,45 @@ def test_other_processors_take_a_size(model: nn.Model, target: str, tmp_path: Pa
     assert checked(made, tmp_path, runner.compiler, runner=runner.emulator) == "open: the recorded answers\n"
 
 
-def test_what_is_not_one_open_size_is_refused(model: nn.Model) -> None:
-    for sizes in ((), (2, 1), (1, 1), (0, 1), range(1, 100)):
-        with pytest.raises(UsageError, match="1 to 64 sizes"):
+def test_sizes_out_of_order_or_too_many_are_refused(model: nn.Model) -> None:
+    for sizes in ((), (2, 1), (1, 1), (0, 1)):
+        with pytest.raises(UsageError, match="each larger than the one before"):
             export.library(model, "open", batch=sizes)
+    with pytest.raises(UsageError, match="99 sizes of batch; need at most 64"):
+        export.library(model, "open", batch=range(1, 100))
     function = nnc.compile(lambda x: x + 1.0)
     with pytest.raises(UsageError, match="a model or an ONNX file"):
         export.library(function, "open", example=(X,), batch=SIZES)
+
+
+def test_a_file_of_two_open_dimensions_has_the_bits_of_each_row(tmp_path: Path) -> None:
+    nodes = [models.node("MatMul", "x w", "h"), models.node("Softmax", "h", "y", axis=1)]
+    weights = np.random.default_rng(1).standard_normal((12, 5)).astype(np.float32)
+    file = tmp_path / "open.onnx"
+    onnx.save(models.model(nodes, {"x": ("batch", "length", 12)}, ["y"], {"w": weights}), file)
+    made = export.library(nnc.onnx.load(file), "open", sizes={"batch": (1, 3), "length": (2, 5)})
+    header = made.files["open.h"].decode()
+    assert "const float *x; /* f32[batch, length, 12] */" in header
+    assert (
+        "open_run(void *arena, const open_inputs *inputs, open_outputs *outputs, size_t batch, size_t length)" in header
+    )
+    assert "#define OPEN_LENGTH_MOST ((size_t)5)" in header
+    rows = json.loads(made.files["open.json"])["open"]["arenas"]
+    assert [(row["batch"], row["length"]) for row in rows] == [(1, 2), (1, 5), (3, 2), (3, 5)]
+    assert max(row["arena"] for row in rows) == made.arena_bytes
+    code = shared(made, tmp_path)
+    for batch, length in ((1, 2), (1, 5), (3, 2), (3, 5), (2, 5), (3, 1), (5, 3)):
+        x = np.random.default_rng(2).standard_normal((batch, length, 12)).astype(np.float32)
+        arena, y = aligned_bytes(made.arena_bytes), np.full((batch, length, 5), 7, np.float32)
+        sizes = ctypes.c_size_t(batch), ctypes.c_size_t(length)
+        told = code.open_run(ctypes.c_void_p(arena.ctypes.data), pointers(x), pointers(y), *sizes)
+        if (batch, length) in [(row["batch"], row["length"]) for row in rows]:
+            own = nnc.onnx.load(file).run({"x": x})["y"]
+            assert (told, y.tobytes()) == (0, np.asarray(own).tobytes())
+        else:
+            assert told == SIZE
+            assert (y == 7).all()
+    assert checked(made, tmp_path, "gcc") == "open: the recorded answers\n"
 
 
 def test_a_file_of_an_open_dimension_and_a_known_input(tmp_path: Path) -> None:

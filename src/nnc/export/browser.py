@@ -116,8 +116,8 @@ def _script(library: Interface, memory: MemoryMap, top: int) -> str:
         "WORKER_BYTES": str(library.worker_bytes),
         "INPUTS": _rows(memory.inputs),
         "OUTPUTS": _rows(memory.outputs),
-        "SIZE": library.open_size.name if library.open_size else "size",
-        "SIZES": json.dumps(library.open_size.sizes if library.open_size else ()),
+        "NAMES": json.dumps([name for name, _ in library.choices]),
+        "SIZES": json.dumps(library.opened.rows if library.opened else [[]]),
         "ARENA": str(memory.arena),
         "STATE": str(memory.state),
         "STATE_BYTES": str(library.state_bytes),
@@ -133,29 +133,31 @@ def _script(library: Interface, memory: MemoryMap, top: int) -> str:
 
 
 _SCRIPT = """// @NAME@: made by nnc. One instance is one memory; load() again for another one.
-@IMPORT@// Ports: the array's kind, its address, and its elements at each of the sizes.
+@IMPORT@// Ports: the array's kind, its address, and its elements at each row of the sizes.
 const INPUTS = {
 @INPUTS@};
 const OUTPUTS = {
 @OUTPUTS@};
-const SIZES = @SIZES@;
+const NAMES = @NAMES@, SIZES = @SIZES@;
 const STATE_BYTES = @STATE_BYTES@, WEIGHT_BYTES = @WEIGHT_BYTES@, MOST_WORKERS = 64;
 const ERRORS = ["", "a null pointer", "a misaligned pointer", "an arena too small", "memory that overlaps",
   "an index outside its axis", "a loop beyond its bound"];
 
-// The place in SIZES: that of the size asked for, or of the only one that all inputs fit.
-function placeOf(inputs, size) {
-  if (!SIZES.length) return 0;
-  if (size !== undefined) {
-    if (!SIZES.includes(size)) throw new RangeError(`@SIZE@: got ${size}; need one of ${SIZES}`);
-    return SIZES.indexOf(size);
+// The place in SIZES: that of the sizes asked for, or of the only ones that all inputs fit.
+function placeOf(inputs, sizes) {
+  const rows = Object.entries(INPUTS), told = `${NAMES}: got`;
+  if (!NAMES.length) return 0;
+  if (sizes.length) {
+    const place = SIZES.findIndex((row) => row.length === sizes.length && row.every((size, n) => size === sizes[n]));
+    if (place < 0) throw new RangeError(`${told} ${sizes}; need one of ${SIZES.join(" | ")}`);
+    return place;
   }
-  const rows = Object.entries(INPUTS);
   const fits = (_, place) => rows.every(([name, [, , lengths]]) => inputs[name]?.length === lengths[place]);
   const fitting = SIZES.filter(fits);
   if (fitting.length === 1) return SIZES.indexOf(fitting[0]);
   const got = rows.map(([name]) => `${name}: ${inputs[name]?.length ?? "nothing"}`).join(", ");
-  throw new RangeError(`@SIZE@: got ${got}; ${fitting.length ? `say which of ${fitting}` : `need one of ${SIZES}`}`);
+  const need = fitting.length ? `say which of ${fitting.join(" | ")}` : `need one of ${SIZES.join(" | ")}`;
+  throw new RangeError(`${told} ${got}; ${need}`);
 }
 
 async function bytesOf(url) {
@@ -191,8 +193,8 @@ export async function load(options = {}) {
   return {
     state,
     reset,
-@END@    run(inputs = {}, @SIZE@) {
-      const place = placeOf(inputs, @SIZE@);
+@END@    run(inputs = {}, ...sizes) {
+      const place = placeOf(inputs, sizes);
       for (const [name, row] of Object.entries(INPUTS)) {
         const given = inputs[name], need = row[2][place];
         if (given?.length !== need) {
@@ -201,7 +203,7 @@ export async function load(options = {}) {
         view(row, place).set(given);
       }
       const places = STATE_BYTES ? [@ARENA@, @STATE@] : [@ARENA@];
-      const given = [...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@, ...SIZES.slice(place, place + 1)];
+      const given = [...places, @INPUT_POINTERS@, @OUTPUT_POINTERS@, ...SIZES[place]];
       const error = @RUN@;
       if (error) throw new Error(`@NAME@: ${ERRORS[error]}`);
       return Object.fromEntries(Object.entries(OUTPUTS).map(([name, row]) => [name, view(row, place).slice()]));
@@ -254,9 +256,9 @@ def _types(library: Interface) -> str:
     made = "".join(f"  {port.name}: {ARRAYS[port.spec.dtype.name]};\n" for port in library.outputs)
     told, parameter = "", ""
     workers, option = (_WORKERS, _OPTION) if library.is_pooled else ("", "")
-    if library.open_size:
-        told = f"; {library.open_size.name} where inputs do not tell it"
-        parameter = f", {library.open_size.name}?: {' | '.join(map(str, library.open_size.sizes))}"
+    if library.choices:
+        told = f"; {', '.join(name for name, _ in library.choices)} where inputs do not tell"
+        parameter = "".join(f", {name}?: {' | '.join(map(str, sizes))}" for name, sizes in library.choices)
     return f"""export interface Inputs {{
 {given}}}
 export interface Outputs {{

@@ -21,7 +21,7 @@ from nnc.codegen.ir.targets import SMALL
 from nnc.core.precautions.replacement import make_folder, write_atomically
 from nnc.core.running.dispatch import DISPATCHER, TARGET
 from nnc.core.running.library_program import LibraryBackend, LibraryCode, ObjectFile
-from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
+from nnc.core.values.platform import ObjectFormat, OpenDimensions, TargetFacts
 from nnc.dynamic.tree import Tree
 from nnc.errors import BackendError, IndexRangeError, UsageError
 from nnc.export.archive import archive
@@ -96,7 +96,8 @@ def library(
     `target` is a row of the table in docs/library.md, with features of LLVM's behind the name. `small` code takes less
     flash and scratch memory, and more time; behind the name of a target the word says the same. A model predicts
     `batch` examples, with `quantize` by weights in 8 bits (`Model.freeze`); `sizes` are those of a file's open
-    dimensions. Either may be several, of one dimension, from which callers choose in each run: `batch=range(1, 9)`.
+    dimensions. Either may be several, from which callers choose in each run: `batch=range(1, 9)`; at most 64 rows of
+    sizes in all.
     `example` are arguments of a function, or specs of them. Constants are in the library, or in NAME.weights; by their
     size if that is not said.
 
@@ -110,8 +111,8 @@ def library(
     BackendError lists every command without a kernel of the target, before anything is made.
     """
     check_name(name)
-    open_size, chosen = opened_sizes(batch, sizes or {})
-    if open_size is not None and not isinstance(source, Model | ExportableModel):
+    opened, chosen = opened_sizes(batch, sizes or {})
+    if opened is not None and not isinstance(source, Model | ExportableModel):
         got = f"open sizes of {type(source).__name__}"
         raise UsageError("library", got=got, need="a model or an ONNX file", fix="a library for each size")
     if small and isinstance(source, ProgramPorts):
@@ -126,10 +127,10 @@ def library(
     if shared:
         linker_of(backend.facts)
     described = _described(name, ports, _most_inside(constants_inside), pool)
-    code = backend.library([entry.program for entry in described], open_size)
+    code = backend.library([entry.program for entry in described], opened)
     check_undefined(code)
     answers = _answers(ports[-1], described[-1])
-    made = _made(described, code, answers, open_size)
+    made = _made(described, code, answers, opened)
     if not shared:
         return made
     title, content = shared_library(name, code.program.content, code.target)
@@ -185,15 +186,16 @@ def _answers(ports: ProgramPorts, described: Described) -> dict[str, Array] | No
 
 
 def _made(
-    every: Sequence[Described], code: LibraryCode, answers: Mapping[str, Array] | None, open_size: OpenSize | None
+    every: Sequence[Described], code: LibraryCode, answers: Mapping[str, Array] | None, opened: OpenDimensions | None
 ) -> CLibrary:
     """All files as bytes; ports and the arena are those of the largest size."""
     described = every[-1]
     program, interface = described.program, _interface(described, code)
-    if open_size is not None:
-        open_size = replace(open_size, name=c_names([open_size.name])[open_size.name])
-        shapes, lengths = open_shapes(open_size, every), open_lengths(every)
-        interface = replace(interface, open_size=open_size, shapes=shapes, lengths=lengths)
+    if opened is not None:
+        names = c_names(opened.names)
+        opened = OpenDimensions(tuple((names[name], sizes) for name, sizes in opened.choices))
+        shapes, lengths = open_shapes(opened, every), open_lengths(every)
+        interface = replace(interface, opened=opened, shapes=shapes, lengths=lengths)
     return CLibrary(
         program.name,
         code.target,
@@ -288,11 +290,14 @@ def _facts(interface: Interface, described: Described, code: LibraryCode) -> str
 
 
 def _open_facts(interface: Interface, code: LibraryCode) -> dict[str, object]:
-    """The bytes of the arena at each open size."""
-    if interface.open_size is None:
+    """Which sizes there are, and the bytes of the arena at each row of them."""
+    if interface.opened is None:
         return {}
-    arenas = {str(size): nbytes for size, nbytes in zip(interface.open_size.sizes, code.arenas, strict=True)}
-    return {"open": {"name": interface.open_size.name, "arena": arenas}}
+    names, rows = interface.opened.names, interface.opened.rows
+    arenas = [
+        {**dict(zip(names, row, strict=True)), "arena": nbytes} for row, nbytes in zip(rows, code.arenas, strict=True)
+    ]
+    return {"open": {"sizes": dict(interface.opened.choices), "arenas": arenas}}
 
 
 def _port(port: Port) -> dict[str, object]:

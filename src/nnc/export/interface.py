@@ -11,7 +11,7 @@ from dataclasses import field
 from nnc.classes import dataclass
 from nnc.codegen.program.function import ErrorCode
 from nnc.core.values.dtype import DType
-from nnc.core.values.platform import OpenSize, TargetFacts
+from nnc.core.values.platform import OpenDimensions, TargetFacts
 from nnc.export.description import ALIGNMENT, Port
 
 # Elements of a port in C; floats of 16 bits are their bits.
@@ -33,7 +33,7 @@ MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What the texts tell of a library; `shapes` and `lengths` are of ports with an open size: elements at each."""
+    """What the texts tell of a library; `shapes` and `lengths` are of ports with open sizes: elements at each row."""
 
     name: str
     target: TargetFacts
@@ -45,7 +45,7 @@ class Interface:
     of_file: bool
     stack_bytes: int
     worker_bytes: int | None
-    open_size: OpenSize | None = None
+    opened: OpenDimensions | None = None
     shapes: Mapping[str, str] = field(default_factory=dict)
     lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -63,16 +63,21 @@ class Interface:
     def parameters(self) -> str:
         """The parameters of the function that runs the program."""
         state = "void *state, " if self.state_bytes else ""
-        size = f", size_t {self.open_size.name}" if self.open_size else ""
-        return f"void *arena, {state}const {self.name}_inputs *inputs, {self.name}_outputs *outputs{size}"
+        sizes = "".join(f", size_t {name}" for name, _ in self.choices)
+        return f"void *arena, {state}const {self.name}_inputs *inputs, {self.name}_outputs *outputs{sizes}"
 
     @property
     def largest(self) -> str:
-        """What an example gives behind the ports: the largest size, if there is an open one."""
-        return f", {self.open_size.sizes[-1]}" if self.open_size else ""
+        """What an example gives behind the ports: the largest sizes, if there are open ones."""
+        return "".join(f", {sizes[-1]}" for _, sizes in self.choices)
+
+    @property
+    def choices(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """The open dimensions by name."""
+        return self.opened.choices if self.opened else ()
 
     def elements(self, port: Port) -> tuple[int, ...]:
-        """The elements of a port at each open size, or the one count that there is."""
+        """The elements of a port at each row of open sizes, or the one count that there is."""
         return self.lengths.get(port.name, (port.spec.elements,))
 
 
@@ -171,18 +176,17 @@ def _sizes(library: Interface) -> str:
 
 
 def _open(library: Interface) -> str:
-    """Which sizes there are, and the bytes that are enough for them all."""
-    if library.open_size is None:
-        return ""
-    name, sizes = library.open_size.name, library.open_size.sizes
-    listed = f"{sizes[0]} to {sizes[-1]}"
-    if sizes != tuple(range(sizes[0], sizes[-1] + 1)):
-        listed = ", ".join(map(str, sizes))
-    prefix = f"#define {library.prefix}_{name.upper()}"
-    told = (
-        f"/* {name} is one of {listed}, else the result is {library.prefix}_SIZE; bytes above are enough for each. */"
-    )
-    return f"\n{told}\n{prefix}_LEAST ((size_t){sizes[0]})\n{prefix}_MOST ((size_t){sizes[-1]})\n"
+    """Which sizes there are; the bytes are enough for them all."""
+    lines = [""] if library.choices else []
+    for name, sizes in library.choices:
+        listed = f"{sizes[0]} to {sizes[-1]}"
+        if sizes != tuple(range(sizes[0], sizes[-1] + 1)):
+            listed = ", ".join(map(str, sizes))
+        size = f"{library.prefix}_SIZE"
+        prefix = f"#define {library.prefix}_{name.upper()}"
+        lines.append(f"/* {name} is one of {listed}, else the result is {size}; bytes above are enough for each. */")
+        lines += [f"{prefix}_LEAST ((size_t){sizes[0]})", f"{prefix}_MOST ((size_t){sizes[-1]})"]
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _fields(library: Interface, ports: Sequence[Port], qualifier: str) -> str:
@@ -207,8 +211,8 @@ def cpp_header(library: Interface) -> str:
         if library.state_bytes
         else ""
     )
-    size = library.open_size.name if library.open_size else ""
-    parameter, given = (f", std::size_t {size}", f", {size}") if size else ("", "")
+    parameter = "".join(f", std::size_t {size}" for size, _ in library.choices)
+    given = "".join(f", {size}" for size, _ in library.choices)
     return f"""// {name} for C++11 and newer: the memory of one instance, and its run.
 #ifndef {prefix}_HPP
 #define {prefix}_HPP

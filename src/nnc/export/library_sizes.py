@@ -1,17 +1,18 @@
-"""Programs of several sizes as one library: which size is open, what ports look like, and constants that they share.
+"""Programs of several sizes as one library: which sizes are open, what ports look like, and constants that they share.
 
-open_size, choices = opened_sizes(batch=range(1, 9), sizes={})
+opened, choices = opened_sizes(batch=range(1, 9), sizes={"length": (8, 16)})
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import TypeAlias
 
 from nnc.classes import dataclass
 from nnc.core.running.library_program import MemorySpan
-from nnc.core.values.platform import OpenSize
+from nnc.core.values.platform import OpenDimensions
 from nnc.errors import UsageError
 from nnc.export.description import ALIGNMENT, Described, MemoryRow
 
@@ -29,22 +30,24 @@ class ChosenSizes:
     sizes: Mapping[str, int]
 
 
-def opened_sizes(batch: Size, sizes: Mapping[str, Size]) -> tuple[OpenSize | None, list[ChosenSizes]]:
-    """What is open, and what each program is made for; UsageError for more than one open size, or for too many."""
+def opened_sizes(batch: Size, sizes: Mapping[str, Size]) -> tuple[OpenDimensions | None, list[ChosenSizes]]:
+    """What is open, and what each program is made for; UsageError for sizes out of order, or for too many.
+
+    The `batch` is that of a model; a file has dimensions by any name, this one too.
+    """
     given = {"batch": batch, **sizes}
-    opened = {name: tuple(size) for name, size in given.items() if not isinstance(size, int)}
+    choices = tuple((name, tuple(size)) for name, size in given.items() if not isinstance(size, int))
     fixed = {name: size for name, size in given.items() if isinstance(size, int)}
-    if not opened:
-        return None, [ChosenSizes(fixed.pop("batch"), fixed)]
-    if len(opened) > 1:
-        got = f"{' and '.join(opened)} open at once"
-        raise UsageError("library", got=got, need="one open size", fix="give the others one size each")
-    ((name, choices),) = opened.items()
-    if not 0 < len(choices) <= MOST_SIZES or min(choices) < 1 or list(choices) != sorted(set(choices)):
-        need = f"1 to {MOST_SIZES} sizes of at least 1, each larger than the one before"
-        raise UsageError("library", got=f"{len(choices)} sizes of {name}", need=need, fix=f"{name}=range(1, 9)")
-    rows = [fixed | {name: choice} for choice in choices]
-    return OpenSize(name, choices), [ChosenSizes(row.pop("batch"), row) for row in rows]
+    opened = OpenDimensions(choices)
+    for name, numbers in choices:
+        if not numbers or min(numbers) < 1 or list(numbers) != sorted(set(numbers)):
+            need = "sizes of at least 1, each larger than the one before"
+            raise UsageError("library", got=f"{name}={numbers}", need=need, fix=f"{name}=range(1, 9)")
+    if prod(len(numbers) for _, numbers in choices) > MOST_SIZES:
+        got = " by ".join(f"{len(numbers)} sizes of {name}" for name, numbers in choices)
+        raise UsageError("library", got=got, need=f"at most {MOST_SIZES} in all", fix="fewer sizes, or padding")
+    rows = [fixed | dict(zip(opened.names, row, strict=True)) for row in opened.rows]
+    return opened if choices else None, [ChosenSizes(row["batch"], {name: row[name] for name in sizes}) for row in rows]
 
 
 def with_shared_constants(described: Sequence[Described], most_inside: int) -> list[Described]:
@@ -98,25 +101,26 @@ def check_alike(described: Sequence[Described]) -> None:
         raise UsageError("library", got=got, need="the same of each size", fix="a library for each size")
 
 
-def open_shapes(open_size: OpenSize, described: Sequence[Described]) -> dict[str, str]:
-    """Ports as the header tells of them: an axis is the size by name, or `name*k`."""
+def open_shapes(opened: OpenDimensions, described: Sequence[Described]) -> dict[str, str]:
+    """Ports as the header tells of them: an axis is a size by name, or `name*k`."""
     texts = {}
     for ports in zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True):
-        axes = [_axis(open_size, [port.spec.shape[axis] for port in ports]) for axis in range(len(ports[0].spec.shape))]
+        axes = [_axis(opened, [port.spec.shape[axis] for port in ports]) for axis in range(len(ports[0].spec.shape))]
         texts[ports[0].name] = f"{ports[0].spec.dtype.name}[{', '.join(axes)}]"
     return texts
 
 
 def open_lengths(described: Sequence[Described]) -> dict[str, tuple[int, ...]]:
-    """Elements of each port at each size."""
+    """Elements of each port at each row of sizes."""
     rows = zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True)
     return {ports[0].name: tuple(port.spec.elements for port in ports) for ports in rows}
 
 
-def _axis(open_size: OpenSize, lengths: Sequence[int]) -> str:
+def _axis(opened: OpenDimensions, lengths: Sequence[int]) -> str:
     if len(set(lengths)) == 1 and len(lengths) > 1:
         return str(lengths[0])
-    factor, rest = divmod(lengths[-1], open_size.sizes[-1])
-    if not rest and all(length == factor * size for length, size in zip(lengths, open_size.sizes, strict=True)):
-        return open_size.name if factor == 1 else f"{open_size.name}*{factor}"
+    for name, sizes in zip(opened.names, zip(*opened.rows, strict=True), strict=True):
+        factor, rest = divmod(lengths[-1], sizes[-1])
+        if not rest and all(length == factor * size for length, size in zip(lengths, sizes, strict=True)):
+            return name if factor == 1 else f"{name}*{factor}"
     return f"up to {max(lengths)}"

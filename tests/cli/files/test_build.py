@@ -30,8 +30,8 @@ def test_what_is_no_model_is_one_line_of_an_error(tmp_path: Path, capsys: pytest
 def test_a_network_of_several_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["build", "digits", "--size", "batch=1,4", "--output", str(tmp_path), "--json"]) == 0
     facts = json.loads((tmp_path / "digits.json").read_text())
-    assert list(facts["open"]["arena"]) == ["1", "4"]
-    assert facts["bytes"]["arena"] == max(facts["open"]["arena"].values())
+    assert facts["open"]["sizes"] == {"batch": [1, 4]}
+    assert facts["bytes"]["arena"] == max(row["arena"] for row in facts["open"]["arenas"])
     assert main(["build", "digits", "--size", "n=1..4", "--output", str(tmp_path / "none")]) == 2
     assert "--size batch=1..8" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()

@@ -23,7 +23,7 @@ from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call, Kernel, LayoutPreference, Program, Specs, one_by_one
 from nnc.core.running.library_program import LibraryCode, LibraryProgram
 from nnc.core.values.command import AnyCommand
-from nnc.core.values.platform import ObjectFormat, OpenSize, TargetFacts
+from nnc.core.values.platform import ObjectFormat, OpenDimensions, TargetFacts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,19 +68,19 @@ class TargetBackend:
         """The commands one after another, by the backends of this processor."""
         return one_by_one(calls)
 
-    def library(self, programs: Sequence[LibraryProgram], open_size: OpenSize | None = None) -> LibraryCode:
-        """Object code for programs all of whose calls are this backend's: one, or one for each open size."""
+    def library(self, programs: Sequence[LibraryProgram], opened: OpenDimensions | None = None) -> LibraryCode:
+        """Object code for programs all of whose calls are this backend's: one, or one for each row of open sizes."""
         whole = [linked(program, self.claims.target) for program in programs]
         target, largest = self.target.description, max(whole, key=lambda entry: entry.arena_bytes)
         return LibraryCode(
             self.facts,
-            object_file(write_program(whole, target, open_size), self.target),
+            object_file(write_program(whole, target, opened), self.target),
             object_file(write_support(target), self.target),
             tuple(entry.arena_bytes for entry in whole),
             {"kernels": largest.arena_bytes - largest.behind},
             max(entry.worker_bytes for entry in whole),
             len(distinct_kernels(whole)),
-            object_file(write_program(whole, target, open_size, alone=True), self.target) if self.is_module else None,
+            object_file(write_program(whole, target, opened, alone=True), self.target) if self.is_module else None,
         )
 
 

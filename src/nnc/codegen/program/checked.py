@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nnc.codegen.ir.builder import ADDRESS, BOOL, I64, INDEX, Module, Type, Value
 from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction, size_type
 from nnc.codegen.program.pool_calls import CONTEXT, PARALLEL_FOR, POOL_WORDS, WORKERS
@@ -29,21 +31,20 @@ class WorkersFunction(ProgramFunction):
     That function is whoever's the module is started by; one worker, the caller, needs none.
     """
 
-    def __init__(self, module: Module, program: LinkedProgram, several: bool) -> None:
+    def __init__(self, module: Module, program: LinkedProgram, sizes: Sequence[tuple[str, Type]]) -> None:
         self.size = size_type(module)
-        sizes = [*([("size", self.size)] if several else []), ("workers", self.size)]
-        super().__init__(module, program, f"{program.name}_run_workers", sizes=sizes)
+        super().__init__(module, program, f"{program.name}_run_workers", sizes=[*sizes, ("workers", self.size)])
 
     def emit(self) -> None:
         """Lay out the pool, then run."""
         b = self.b
         b.module.declare(CALLBACK, "void", ["ptr", str(self.size), "ptr", "ptr"])
-        *size, workers = self.sizes
+        *sizes, workers = self.sizes
         pool = b.reserve(POOL_WORDS * I64.size)
         b.store(self.null(), pool, CONTEXT)
         b.store(workers, b.offset(pool, WORKERS, self.size.scalar), 0)
         b.store(Value(f"@{CALLBACK}", ADDRESS, b), pool, PARALLEL_FOR)
-        operands = ", ".join(f"{value.type} {value.text}" for value in (*self.given.values(), *size, pool))
+        operands = ", ".join(f"{value.type} {value.text}" for value in (*self.given.values(), *sizes, pool))
         b.finish(b.emit(INT, f"call i32 @{self.program.name}_run_parallel({operands})"))
 
 

@@ -1,7 +1,7 @@
-"""The text of a whole program, or of one for each open size: kernels, constants, functions.
+"""The text of a whole program, or of one for each row of open sizes: kernels, constants, functions.
 
 text = write_program([program], target)
-text = write_program(programs, target, OpenSize("n", (1, 2, 4)))
+text = write_program(programs, target, OpenDimensions((("n", (1, 2, 4)),)))
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from nnc.codegen.program.entry import RunFunction
 from nnc.codegen.program.narrow import with_own_arithmetic
 from nnc.codegen.program.pool_calls import write_tasks
 from nnc.codegen.program.shared_kernels import ProgramKernel, write_kernels
-from nnc.codegen.program.size_switch import write_choices
+from nnc.codegen.program.size_switch import of_sizes, size_parameters, write_choices
 from nnc.codegen.program.statements import LinkedProgram
 from nnc.codegen.program.support import support_functions
 from nnc.core.values.exact import Exact
-from nnc.core.values.platform import OpenSize
+from nnc.core.values.platform import OpenDimensions
 
 
 def distinct_kernels(programs: Sequence[LinkedProgram]) -> dict[Exact, int]:
@@ -33,34 +33,35 @@ def distinct_kernels(programs: Sequence[LinkedProgram]) -> dict[Exact, int]:
 
 
 def write_program(
-    programs: Sequence[LinkedProgram], target: TargetDescription, open_size: OpenSize | None = None, *,
+    programs: Sequence[LinkedProgram], target: TargetDescription, opened: OpenDimensions | None = None, *,
     alone: bool = False,
 ) -> str:  # fmt: skip
-    """The text of a program: kernels, constants, and the functions that a header declares; of one, or of each size.
+    """The text of a program: kernels, constants, and the functions that a header declares; of one, or of each row
+    of sizes.
 
     One that is `alone` has what others find in a C library itself, and says where its first state is.
     """
     module, first = Module(target), programs[0]
     numbers = distinct_kernels(programs)
     generators = [key.value for key in numbers]
-    made = write_kernels(module, first.name, generators, shared=open_size is not None or target.small)  # type: ignore[arg-type]  # of such keys
+    made = write_kernels(module, first.name, generators, shared=opened is not None or target.small)  # type: ignore[arg-type]  # of such keys
     if first.constants is not None and first.constant_bytes:
         module.define(_constant(f"{first.name}_constants", "internal constant", first.constants))
     if first.state:
         module.define(_constant(f"{first.name}_initial_state", "constant", first.state))
     if first.pooled:
         write_tasks(module, first.name)
-    if open_size is None:
+    if opened is None:
         _functions(module, first, first.name, made)
     else:
         own = Module(target)
-        for program, size in zip(programs, open_size.sizes, strict=True):
+        for program, sizes in zip(programs, opened.rows, strict=True):
             kernels = [made[numbers[Exact(generator)]] for generator in program.kernels]
-            _functions(own, replace(program, name=f"{first.name}_{size}"), first.name, kernels)
+            _functions(own, replace(program, name=of_sizes(first.name, sizes)), first.name, kernels)
         module.absorb(own, first.name)
-        write_choices(module, first, open_size)
+        write_choices(module, first, opened)
     if alone:
-        _alone(module, first, open_size is not None)
+        _alone(module, first, opened)
     text = str(module)
     has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
     return text if has_wide else with_own_arithmetic(text)
@@ -74,9 +75,9 @@ def _functions(module: Module, program: LinkedProgram, shared: str, kernels: Seq
     CheckedFunction(module, program).emit()
 
 
-def _alone(module: Module, program: LinkedProgram, several: bool) -> None:
+def _alone(module: Module, program: LinkedProgram, opened: OpenDimensions | None) -> None:
     if program.pooled:
-        WorkersFunction(module, program, several).emit()
+        WorkersFunction(module, program, size_parameters(module, opened)).emit()
     for function in support_functions(module.target):
         module.append(function)
     if program.state:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import Call
-from nnc.core.values.platform import OpenSize, TargetFacts
+from nnc.core.values.platform import OpenDimensions, TargetFacts
 from nnc.core.values.tensor import Tensor
 
 
@@ -143,8 +143,8 @@ class LibraryBackend(Protocol):
     def facts(self) -> TargetFacts:
         """The processor that they are for."""
 
-    def library(self, programs: Sequence[LibraryProgram], open_size: OpenSize | None = None) -> LibraryCode:
-        """Object code for programs all of whose calls are this backend's: one, or one for each open size.
+    def library(self, programs: Sequence[LibraryProgram], opened: OpenDimensions | None = None) -> LibraryCode:
+        """Object code for programs all of whose calls are this backend's: one, or one for each row of open sizes.
 
         Those of several sizes have the same ports but for their sizes, the same state and the same constants.
         """

@@ -1,8 +1,9 @@
-"""Processors that libraries are made for, as their files tell of them, and the size that a library leaves open."""
+"""Processors that libraries are made for, as their files tell of them, and the sizes that a library leaves open."""
 
 from __future__ import annotations
 
 from enum import Enum
+from itertools import product
 
 from nnc.classes import dataclass
 
@@ -34,8 +35,17 @@ class TargetFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSize:
-    """A size that callers give with each run, by name, and those that there are programs for, in order."""
+class OpenDimensions:
+    """Sizes that callers give with each run: by name those that there are programs for, in order."""
 
-    name: str
-    sizes: tuple[int, ...]
+    choices: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is open."""
+        return tuple(name for name, _ in self.choices)
+
+    @property
+    def rows(self) -> list[tuple[int, ...]]:
+        """The sizes of each program; the last dimension goes fastest, and the largest of all are last."""
+        return [*product(*(sizes for _, sizes in self.choices))]
