@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.conformance.runs import check_agreement, contiguous, filled
 
 from nnc.backends.reference.backend import ReferenceBackend
 from nnc.codegen.device.device_targets import VULKAN_TRIPLE, cuda_target
+from nnc.codegen.device.groups.attentions.attention_gradients import GroupAttentionGradient
 from nnc.codegen.device.groups.device_rows import group_kernel
 from nnc.codegen.device.groups.matrices import matrix_forms
 from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
@@ -26,8 +28,9 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.running.dispatch import Call
 from nnc.core.values.command import Command
-from nnc.core.values.dtype import BF16, F16, F32, F64, DType
+from nnc.core.values.dtype import BF16, BOOL, F16, F32, F64, DType
 from nnc.core.values.spec import Shape, TensorSpec, spec
+from nnc.core.values.tensor import Tensor
 from nnc.graph import Op
 from nnc.ops.convolutions.convolutions import CONVOLUTION_WEIGHT_GRADIENT, ConvolutionGradientAttrs
 from nnc.ops.convolutions.window import Window
@@ -38,7 +41,7 @@ from nnc.ops.normalization.normalization import BATCH_NORM, BATCH_NORM_GRADIENT,
 from nnc.ops.products.products import GemmAttrs
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, REDUCE_NORM
 from nnc.ops.rules import NoAttrs, infer
-from nnc.ops.sequence.attention import ATTENTION, AttentionAttrs
+from nnc.ops.sequence.attention import ATTENTION, ATTENTION_GRADIENT, AttentionAttrs
 
 CUDA = cuda_target(9, 0)
 assert CUDA is not None
@@ -146,6 +149,49 @@ def test_warps_attend(q: Shape, k: Shape, values: int, causal: bool, dtype: DTyp
     run(generator, CUDA, [tensor.numpy() for tensor in (*tensors, *outputs)])
     for place, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
         check_agreement(got.numpy(), want.numpy(), results[place].dtype, f"{place}")
+
+
+@pytest.mark.turns(2)
+@pytest.mark.parametrize(
+    ("q", "k", "values", "causal", "dtype", "target"),
+    [
+        ((1, 34, 1, 6), (1, 17, 1, 6), 5, True, F32, IN_STEP),
+        ((1, 17, 1, 8), (1, 18, 1, 8), 8, True, BF16, CUDA),
+    ],
+    ids=["few bytes", "16 bits"],
+)
+def test_groups_differentiate_attention(
+    q: Shape, k: Shape, values: int, causal: bool, dtype: DType, target: TargetDescription
+) -> None:
+    mask, attrs = spec((q[0], 1, q[1], k[1]), BOOL), AttentionAttrs(0.3, causal)
+    given, rng = [spec(q, dtype), spec(k, dtype), spec((*k[:3], values), dtype)], np.random.default_rng(0)
+    seen = rng.random(mask.shape) < 0.8
+    seen[:, :, 3] = False
+    arrays = [rng.standard_normal(each.shape).astype(NUMPY[dtype]) for each in (spec((*q[:3], values)), *given)]
+    y, lse = computed(ATTENTION, attrs, [*given, mask], [*arrays[1:], seen])
+    specs = [y.spec, *given, y.spec, lse.spec, mask]
+    operands = [*arrays, y.numpy(), lse.numpy(), seen]
+    results = infer(ATTENTION_GRADIENT, attrs, specs)
+    views = [[view_of(each) for each in part] for part in (specs, results)]
+    generator = ROWS[ATTENTION_GRADIENT].generate(attrs, *views)
+    assert isinstance(group_kernel(generator, target), GroupAttentionGradient)
+    made = [np.zeros_like(operand) for operand in operands[1:4]]
+    run(generator, target, [*operands, *made])
+    for place, want in enumerate(computed(ATTENTION_GRADIENT, attrs, specs, operands)):
+        check_agreement(made[place], want.numpy(), dtype, f"{place}")
+
+
+def computed(
+    op: Op[Any], attrs: object, specs: Sequence[TensorSpec], arrays: Sequence[np.ndarray]
+) -> tuple[Tensor, ...]:
+    """Results of the reference."""
+    results = infer(op, attrs, specs)
+    tensors = tuple(filled("contiguous", *pair) for pair in zip(specs, arrays, strict=True))
+    outputs = tuple(contiguous(each) for each in results)
+    reference = ReferenceBackend()
+    kernel = reference.kernel(Command(op, attrs), tuple(specs), results)
+    reference.program([Call(kernel, tensors, outputs, None)])()
+    return outputs
 
 
 def test_groups_attend_over_caches_of_every_type(monkeypatch: pytest.MonkeyPatch) -> None:

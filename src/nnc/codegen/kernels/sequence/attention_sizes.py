@@ -70,8 +70,9 @@ class AttentionSizes(WithSizes):
         return self.packing(target, features).extent(features)
 
     def workspace(self, target: TargetDescription) -> int:
-        """None: every worker transposes for itself."""
-        return 0
+        """None: every worker transposes for itself. On a device q' waits there until nothing reads q any more."""
+        waits = self.gradient and target.threads
+        return aligned(self.batch * self.rows * self.heads * self.features * self.scalar.size) if waits else 0
 
     def scratch(self, target: TargetDescription) -> int:
         """Transposed k, a block of scores, two numbers for each of its rows; for the gradient `attention_gradient`."""
