@@ -22,13 +22,15 @@ from nnc.classes import dataclass
 from nnc.concrete.body import ConcreteBody, Exec, Places, all_bodies
 from nnc.concrete.choices import MeasuredChoice, TuneCache, cache_in, cache_key, versions
 from nnc.concrete.tape import sample
+from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import Backend, Call, Claim, Dispatcher, Program, Specs, Tensors
 from nnc.core.running.stream import Stream
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import U8
 from nnc.core.values.spec import TensorSpec
-from nnc.core.values.storage import ALIGNMENT, ALLOCATOR, Storage
+from nnc.core.values.storage import ALIGNMENT, ALLOCATOR, allocate_on, memory_of
 from nnc.core.values.tensor import Tensor
 from nnc.errors import MemoryLimitError, OutOfMemoryError, UsageError
 
@@ -123,7 +125,7 @@ def is_faster(
     key = cache_key(command, *sides[0], names)
     known = options.cache.get(key)
     if known is None or known.claim not in names:
-        bench, programs = _Bench(options, MOST_PASSING), []
+        bench, programs = _Bench(options, MOST_PASSING, _device_of(results)), []
         for given, _ in sides:
             site = Site(command, given, results, options.workspace_limit, MOST_PASSING, prefer)
             claim = _tune(site, dispatcher, options)
@@ -226,7 +228,7 @@ def _claims(site: Site, dispatcher: Dispatcher) -> dict[str, Claim]:
 
 def _fastest(claims: Mapping[str, Claim], site: Site, options: TuneOptions) -> tuple[str, float]:
     """The name of the fastest claim, and the seconds that it takes with the preferred one behind it."""
-    bench = _Bench(options, site.passing)
+    bench = _Bench(options, site.passing, _device_of(site.outputs))
     calls, first = _first_runs(claims, site, bench)
     hopeful = [name for name in calls if first[name] <= HOPELESS * min(first.values())]
     preferred = hopeful[0]
@@ -252,9 +254,13 @@ def _programs(backend: Backend, call: Call, other: Backend, behind: Call) -> tup
 
 def _call(claim: Claim, inputs: Tensors, outputs: Tensors) -> Call:
     """The claim's kernel with scratch memory."""
-    need = claim.kernel.workspace_bytes
-    room = Tensor.empty(TensorSpec((need,), U8), "workspace") if need else None
+    need, home = claim.kernel.workspace_bytes, _device_of(outputs)
+    room = Tensor.empty(TensorSpec((need,), U8, device=home), "workspace") if need else None
     return Call(claim.kernel, inputs, outputs, room)
+
+
+def _device_of(tensors: Tensors) -> Device:
+    return next((tensor.spec.device for tensor in tensors if tensor is not None), CPU)
 
 
 def _copies(site: Site) -> tuple[Tensors, Tensors]:
@@ -286,11 +292,14 @@ def _first_runs(claims: Mapping[str, Claim], site: Site, bench: _Bench) -> tuple
 
 
 class _Bench:
-    """Runs programs by the clock of `options`, after `passing` bytes that nobody needs."""
+    """Runs programs by the clock of `options`, after `passing` bytes of the host that nobody needs.
 
-    def __init__(self, options: TuneOptions, passing: int) -> None:
-        self.options = options
-        self._others, _ = ALLOCATOR.take(passing, zeroed=True)
+    Programs of another device than the host are waited for: its caches are left as they are.
+    """
+
+    def __init__(self, options: TuneOptions, passing: int, device: Device) -> None:
+        self.options, self._device = options, device
+        self._others, _ = ALLOCATOR.take(passing if device.is_host else 0, zeroed=True)
 
     def seconds(self, programs: Sequence[Program], before: Program | None = None) -> float:
         """What one run of all takes, one after another; that of `before` is not counted."""
@@ -310,21 +319,29 @@ class _Bench:
                 stream.submit(program)
         if stream is not None:
             stream.drain()
+        if not self._device.is_host:
+            DEVICES.driver(self._device).synchronize(self._device)
 
 
 def copy_all(tensors: Tensors) -> Tensors:
     """Copies that lie in fresh memory as the originals lie in theirs: what overlaps there overlaps here."""
-    present = {id(tensor): tensor for tensor in tensors if tensor is not None}
+    present = {id(tensor): tensor for tensor in tensors if tensor is not None and tensor.spec.elements}
     copies: dict[int, Tensor] = {}
-    for cluster in _clusters([tensor for tensor in present.values() if tensor.spec.elements]):
-        begin, end = _span(cluster)
-        skip = begin % ALIGNMENT
-        storage = Storage.allocate(skip + end - begin, "autotune")
-        for tensor in cluster:
-            first, last = _extent(tensor)
-            source = tensor.storage.bytes[first - tensor.storage.address : last - tensor.storage.address]
-            storage.bytes[skip + first - begin : skip + last - begin] = source
-            copies[id(tensor)] = Tensor(tensor.spec, storage, skip + tensor.address - begin, tensor.strides)
+    # An address of one device may be one of another, too.
+    for device in dict.fromkeys(tensor.spec.device for tensor in present.values()):
+        for cluster in _clusters([tensor for tensor in present.values() if tensor.spec.device == device]):
+            begin, end = _span(cluster)
+            skip = begin % ALIGNMENT
+            storage = allocate_on(device, skip + end - begin, "autotune")
+            for tensor in cluster:
+                first, last = _extent(tensor)
+                target = skip + first - begin
+                if device.is_host:
+                    source = tensor.storage.bytes[first - tensor.storage.address : last - tensor.storage.address]
+                    storage.bytes[target : target + last - first] = source
+                else:
+                    memory_of(device).copy(device, storage.address + target, first, last - first)
+                copies[id(tensor)] = Tensor(tensor.spec, storage, skip + tensor.address - begin, tensor.strides)
     return tuple(None if given is None else copies.get(id(given)) or Tensor.empty(given.spec) for given in tensors)
 
 

@@ -17,10 +17,12 @@ from nnc.classes import dataclass
 from nnc.core.precautions.reading import read_file
 from nnc.core.precautions.replacement import write_atomically
 from nnc.core.precautions.shield import Shield
+from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Tensors
 from nnc.core.running.processor import processor_name
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
+from nnc.core.values.device import CPU
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError, MemoryLimitError, UsageError
 
@@ -128,7 +130,9 @@ def cache_in(folder: Path | None) -> TuneCache:
 def cache_key(command: AnyCommand, inputs: Tensors, outputs: Tensors, claims: Sequence[str]) -> str:
     """All that the winner depends on but versions, as text."""
     layouts = " ".join(map(_layout, (*inputs, *outputs)))
-    machine = f"{processor_name()} x{SETTINGS.worker_count()}"
+    devices = {tensor.spec.device for tensor in (*inputs, *outputs) if tensor is not None} - {CPU}
+    names = [DEVICES.driver(device).facts(device).name for device in sorted(devices, key=str)]
+    machine = " ".join(names) or f"{processor_name()} x{SETTINGS.worker_count()}"
     return " | ".join((machine, " ".join(claims), f"{command.op.name} {command.attrs!r}", layouts))
 
 

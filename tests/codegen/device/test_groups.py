@@ -11,7 +11,7 @@ import pytest
 from tests.codegen.device.test_launch import compiled, machine
 
 from nnc.codegen.device.device_targets import cuda_target, vulkan_target
-from nnc.codegen.device.groups.device_rows import group_kernel
+from nnc.codegen.device.groups.device_rows import group_kernel, tile_variants
 from nnc.codegen.device.groups.matrices.group_attention import GroupAttention
 from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.device.groups.tiles import FEW_BYTES, PROCESSORS, SIDE, THREADS
@@ -73,6 +73,16 @@ def test_groups_of_vulkan_fit_the_memory_that_every_device_has() -> None:
         arrays = re.findall(r"addrspace\(3\) global \[(\d+) x (\w+)\]", text)
         used = sum(int(count) * {"float": 4, "double": 8}[kind] for count, kind in arrays)
         assert 8 * 1024 < used <= (FEW_BYTES if dtype is not F64 else 2 * FEW_BYTES)
+
+
+def test_tiles_that_a_measurement_may_choose_among() -> None:
+    plain = tile_variants(product((300, 64), (64, 300)), CUDA)
+    assert set(plain) >= {"tiles 128x64", "tiles 64x128"}
+    # The one that it has anyway is none of them.
+    assert "tiles 64x64" not in plain
+    assert {group_kernel(variant, CUDA) for variant in plain.values()} == {variant.group for variant in plain.values()}
+    assert set(tile_variants(product((256, 64), (64, 256), BF16), CUDA)) >= {"warpgroups 128x256", "warpgroups 128x128"}
+    assert not tile_variants(product((3, 64), (64, 512)), CUDA)
 
 
 def test_few_rows_and_empty_sums_are_left_to_registers() -> None:

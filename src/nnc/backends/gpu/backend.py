@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from nnc.backends.gpu.assembly import GpuKernel, assemble
 from nnc.backends.gpu.device import OpenDevice
 from nnc.backends.gpu.driver import GpuDriver
 from nnc.classes import dataclass
+from nnc.codegen.device.groups.device_rows import group_kernel, tile_variants
 from nnc.codegen.program.claims import TableClaims
 from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import Call, Kernel, Program, Specs
@@ -43,8 +45,20 @@ class GpuBackend:
         return self._claims(_place(outputs)).kernel(command, inputs, outputs)
 
     def variants(self, command: AnyCommand, inputs: Specs, outputs: Specs) -> Mapping[str, Kernel]:
-        """The kernels of the row's other generators."""
-        return self._claims(_place(outputs)).variants(command, inputs, outputs)
+        """The kernels of the row's other generators, and those of groups in other tiles.
+
+        Tiles of a processor's registers are nothing to kernels of groups: such variants would be the same code.
+        """
+        claims = self._claims(_place(outputs))
+        usual = claims.kernel(command, inputs, outputs)
+        generator, target = usual.generator, usual.target
+        group, tiles = group_kernel(generator, target), tile_variants(generator, target)
+        others = {
+            name: kernel
+            for name, kernel in claims.variants(command, inputs, outputs).items()
+            if group is None or type(group_kernel(kernel.generator, target)) is not type(group)
+        }
+        return {**others, **{name: replace(usual, generator=generator) for name, generator in tiles.items()}}
 
     def program(self, calls: Sequence[Call]) -> Program:
         """The calls as one program that was recorded once; of another device's, one program each."""

@@ -20,6 +20,7 @@ from nnc.codegen.device.groups.tiles import (
     Element,
     TileSums,
     copies_elements,
+    fitting_shares,
     places_of,
     shares_of,
 )
@@ -41,6 +42,8 @@ class GroupCorrelation:
 
     problem: CorrelationProblem
     epilogue: Epilogue | None
+    # What a thread sums along each axis; None where that is chosen for each core.
+    shares: tuple[int, int] | None = None
 
     # Where an element is takes time, which another group has use for.
     threads, paired = THREADS, True
@@ -51,6 +54,16 @@ class GroupCorrelation:
         p = sums.problem
         few = p.filters < TOGETHER or not p.depth or any(not core.taps for core in p.cores)
         return None if p.panel or few else cls(p, sums.epilogue)
+
+    @classmethod
+    def in_tiles(cls, sums: Correlation, target: TargetDescription) -> dict[str, GroupCorrelation]:
+        """One for each tile for which a group has memory, where there is one."""
+        p = sums.problem
+        if cls.of(sums, target) is None:
+            return {}
+        pixels = min(p.batch * core.rows * core.columns for core in p.cores)
+        shares = fitting_shares(target, p.work, pixels, p.filters, CORRELATION_COSTS)
+        return {f"tiles {SIDE * high}x{SIDE * wide}": cls(p, sums.epilogue, (high, wide)) for high, wide in shares}
 
     @classmethod
     def of_tiles(cls, tiles: Winograd, target: TargetDescription) -> GroupCorrelation | None:
@@ -64,7 +77,7 @@ class GroupCorrelation:
     def _core(self, module: Module, name: str, core: Core) -> Phase:
         p = self.problem
         pixels = p.batch * core.rows * core.columns
-        height, width = shares_of(
+        height, width = self.shares or shares_of(
             module.target, p.work, p.groups, pixels, p.filters, p.depth * len(core.taps), CORRELATION_COSTS
         )
         down, across = ceiling(pixels, SIDE * height), ceiling(p.filters, SIDE * width)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from nnc.classes import dataclass
+from nnc.codegen.device.groups.attentions.attention_gradients import GroupAttentionGradient
 from nnc.codegen.device.groups.attentions.group_cached_attention import GroupCachedAttention
 from nnc.codegen.device.groups.attentions.summed_attention import SummedAttention
 from nnc.codegen.device.groups.block_rows import GroupBlockRows
@@ -68,8 +70,8 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
     Correlation: (MatrixGroupCorrelation.of, GroupCorrelation.of),
     Winograd: (GroupCorrelation.of_tiles,),
     WeightGradient: (GroupWeightGradient.of,),
-    Widened: (GroupAttention.of,),
-    Attention: (SummedAttention.of,),
+    Widened: (GroupAttention.of, GroupAttentionGradient.of_widened),
+    Attention: (SummedAttention.of, GroupAttentionGradient.of),
     CachedAttention: (GroupCachedAttention.of,),
     Softmax: (GroupRows.of_softmax,),
     RowNormalization: (GroupRows.of_norm,),
@@ -82,7 +84,46 @@ DEVICE_ROWS: Mapping[type[Any], tuple[Row, ...]] = {
 }
 
 
+# Kernels of groups in each tile that fits, by name: which is the fastest, a measurement says (`nnc.TuneOptions`).
+Tiles = Callable[[Any, TargetDescription], "Mapping[str, GroupKernel]"]
+TILES: Mapping[type[Any], tuple[Tiles, ...]] = {
+    Gemm: (MatrixGroupProduct.in_tiles, GroupProduct.in_tiles),
+    Correlation: (GroupCorrelation.in_tiles,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InTiles:
+    """A generator whose kernel of groups was chosen."""
+
+    inner: Generator
+    group: GroupKernel
+
+    def workspace(self, target: TargetDescription) -> int:
+        """That of the generator."""
+        return self.inner.workspace(target)
+
+    def scratch(self, target: TargetDescription) -> int:
+        """That of the generator."""
+        return self.inner.scratch(target)
+
+    def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
+        """The functions of groups."""
+        return self.group.emit(module, name)
+
+
+def tile_variants(generator: Generator, target: TargetDescription) -> dict[str, InTiles]:
+    """The generator with each kernel of groups but the one that it has anyway."""
+    usual = group_kernel(generator, target)
+    if usual is None:
+        return {}
+    ways = [way for tiles in TILES.get(type(generator), ()) for way in tiles(generator, target).items()]
+    return {name: InTiles(generator, group) for name, group in ways if group != usual}
+
+
 def group_kernel(generator: Generator, target: TargetDescription) -> GroupKernel | None:
-    """The first kernel of groups that serves a generator, if there is one."""
+    """The kernel of groups that was chosen, or the first one that serves a generator, if there is one."""
+    if isinstance(generator, InTiles):
+        return generator.group
     rows = DEVICE_ROWS.get(type(generator), ())
     return next((kernel for row in rows if (kernel := row(generator, target)) is not None), None)

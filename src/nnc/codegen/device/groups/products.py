@@ -19,6 +19,7 @@ from nnc.codegen.device.groups.tiles import (
     TURNED_COSTS,
     Element,
     TileSums,
+    fitting_shares,
     places_of,
     shares_of,
     tiled,
@@ -48,6 +49,15 @@ class GroupProduct:
             return None
         costs = TURNED_COSTS if p.b_inner == 1 and p.b_columns != 1 else PRODUCT_COSTS
         return cls(product, *shares_of(target, p.work, math.prod(p.batch), p.rows, p.columns, p.inner, costs))
+
+    @classmethod
+    def in_tiles(cls, product: Gemm, target: TargetDescription) -> dict[str, GroupProduct]:
+        """One for each tile for which a group has memory, where there is one."""
+        p = product.problem
+        if cls.of(product, target) is None:
+            return {}
+        shares = fitting_shares(target, p.work, p.rows, p.columns, {**PRODUCT_COSTS, **TURNED_COSTS})
+        return {f"tiles {SIDE * high}x{SIDE * wide}": cls(product, high, wide) for high, wide in shares}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""

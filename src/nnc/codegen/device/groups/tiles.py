@@ -264,6 +264,20 @@ def shares_of(
     target: TargetDescription, work: Scalar, matrices: int, rows: int, columns: int, inner: int, costs: Costs
 ) -> tuple[int, int]:
     """What a thread sums along each axis: what takes the least time, of that for which a group has memory."""
+
+    def time(shares: tuple[int, int]) -> float:
+        height, width = shares
+        tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
+        step, rest = costs[shares]
+        return ceiling(tiles, PROCESSORS) * (step * inner + rest)
+
+    return min(fitting_shares(target, work, rows, columns, costs), key=time)
+
+
+def fitting_shares(
+    target: TargetDescription, work: Scalar, rows: int, columns: int, costs: Costs
+) -> list[tuple[int, int]]:
+    """What a thread may sum along each axis: that for which a group has memory."""
     most = NEAR_BYTES if target.triple == PTX_TRIPLE else FEW_BYTES
 
     def fits(shares: tuple[int, int]) -> bool:
@@ -272,10 +286,4 @@ def shares_of(
         reaches = any(SIDE * share >= 2 * size for share, size in zip(shares, (rows, columns), strict=True))
         return shares == LEAST_SHARES or (work != F64 and nbytes <= most and not reaches)
 
-    def time(shares: tuple[int, int]) -> float:
-        height, width = shares
-        tiles = matrices * ceiling(rows, SIDE * height) * ceiling(columns, SIDE * width)
-        step, rest = costs[shares]
-        return ceiling(tiles, PROCESSORS) * (step * inner + rest)
-
-    return min(filter(fits, costs), key=time)
+    return list(filter(fits, costs))

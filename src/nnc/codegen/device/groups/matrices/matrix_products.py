@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from nnc.classes import dataclass
-from nnc.codegen.device.groups.matrices.matrix_forms import form_of
+from nnc.codegen.device.groups.matrices.matrix_forms import FORMS, form_of
 from nnc.codegen.device.groups.matrices.matrix_sums import THREADS, MatrixSums, TileForm, TileTarget
 from nnc.codegen.device.groups.matrices.slices import CHUNK, MatrixSide
 from nnc.codegen.device.groups.products import operands_of
@@ -48,6 +48,12 @@ class MatrixGroupProduct:
             return None
         form = form_of(target, math.prod(p.batch), p.rows, p.columns, p.inner)
         return None if form is None else cls(product, form)
+
+    @classmethod
+    def in_tiles(cls, product: Gemm, target: TargetDescription) -> dict[str, MatrixGroupProduct]:
+        """One for each form that the device has, where there is one."""
+        rows = () if cls.of(product, target) is None else FORMS[target.processor]
+        return {row.name: cls(product, row.form) for row in rows}
 
     def emit(self, module: Module, name: str) -> tuple[Phase, ...]:
         """One phase; an item is a tile."""
