@@ -33,7 +33,7 @@ def _recorded(port: Port, answer: Array) -> Sequence[object]:
     """Places, what is there, and what may differ; bits of floats of 16 bits are not compared."""
     if port.spec.dtype.name in ("f16", "bf16"):
         return [[], [], 0, 0]
-    places, allowed = list(recorded_places(port)), TOLERANCE[port.spec.dtype]
+    places, allowed = list(recorded_places(port)), TOLERANCE[port.spec.dtype].of_program(answer)
     values = [_told(value) for value in np.asarray(answer).reshape(-1)[places]]
     return [places, values, allowed.relative, allowed.absolute]
 

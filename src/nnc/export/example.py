@@ -129,7 +129,7 @@ def check(library: Interface, answers: Mapping[str, Array] | None) -> str:
         where = ", ".join(map(str, places))
         tables.append(f"static const {kind} {port.name}_recorded[] = {{{told}}};")
         tables.append(f"static const size_t {port.name}_places[] = {{{where}}};")
-        allowed = TOLERANCE[port.spec.dtype]
+        allowed = TOLERANCE[port.spec.dtype].of_program(answers[port.name])
         compares.append(
             f"    for (size_t i = 0; i < {len(places)}; ++i)\n"
             f"        wrong += differs((double){port.name}[{port.name}_places[i]], (double){port.name}_recorded[i], "

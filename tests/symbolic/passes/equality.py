@@ -29,10 +29,10 @@ def check(
     before = interpret(graph, outputs, values)
     reports = simplify(graph, outputs, passes)
     assert faults(graph) == ()
-    row = TOLERANCE[F32]
     for got, want in zip(interpret(graph, outputs, values), before, strict=True):
         assert got.dtype == want.dtype
-        np.testing.assert_allclose(got, want, row.relative, row.absolute * max(1.0, np.abs(want).max(initial=0)))
+        row = TOLERANCE[F32].of_program(want)
+        np.testing.assert_allclose(got, want, row.relative, row.absolute)
     return reports
 
 

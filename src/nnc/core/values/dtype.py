@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.errors import DTypeError
@@ -90,6 +91,14 @@ class Tolerance:
 
     relative: float
     absolute: float
+
+    def of_program(self, want: NDArray[np.generic]) -> Tolerance:
+        """That of a whole program's output: sums that cancel were rounded at the size of the largest elements.
+
+        absolute · max(1, max |want|), over what is finite
+        """
+        size = np.abs(want[np.isfinite(want)]).max(initial=1) if self.absolute else 1
+        return Tolerance(self.relative, self.absolute * float(size))
 
 
 # The one tolerance table of the project: a backend, an optimization or a gradient agrees with the
