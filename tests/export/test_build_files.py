@@ -90,6 +90,8 @@ def test_a_shared_library_is_loaded_as_it_is(model: nn.Model, tmp_path: Path) ->
     arena = aligned_bytes(made.arena_bytes)
     assert code.built_run(ctypes.c_void_p(arena.ctypes.data), pointers(X), pointers(y)) == 0
     assert y.tobytes() == model.freeze(1).run(X)[0].tobytes()
+    # The programs beside it take the archive, and run where no path is set.
+    assert succeeded(tmp_path, tool("make"), "-s", "check").endswith("built: the recorded answers\n")
 
 
 @pytest.mark.parametrize("target", ["aarch64", "armv7", "riscv64"])

@@ -306,3 +306,15 @@ def test_a_node_of_very_many_operands_is_refused() -> None:
     loaded = load(model([node("Concat", " ".join(["x"] * 10_001), "y", axis=0)], {"x": [2]}, ["y"]))
     with pytest.raises(FormatError, match=r"10,001 inputs and 1 outputs; need at most 10,000 of both"):
         loaded.memory()
+
+
+def test_a_size_of_no_dimension_is_refused_with_those_there_are() -> None:
+    described = model([node("Add", "x x", "y")], {"x": ("batch", "length")}, ["y"])
+    with pytest.raises(UsageError, match="a size of lenght; need one of batch, length. Fix: length="):
+        load(described, {"lenght": 3})
+    loaded = load(described, {"batch": 2})
+    for ask in (loaded.memory, loaded.compiled, loaded.graph):
+        with pytest.raises(UsageError, match="a size of other"):
+            ask(length=3, other=3)
+    assert loaded.memory(length=3).arena > 0
+    assert repr(loaded) == "OnnxModel(x: float[batch, length]; y)"

@@ -217,10 +217,10 @@ RUN =
 all: main check
 
 main: main.c {name}.h lib{name}.a
-\t$(CC) $(CFLAGS) main.c -L. -l{name} -o main
+\t$(CC) $(CFLAGS) main.c lib{name}.a -o main
 
 check: check.c {name}.h lib{name}.a
-\t$(CC) $(CFLAGS) check.c -L. -l{name} -o check
+\t$(CC) $(CFLAGS) check.c lib{name}.a -o check
 \t$(RUN) ./check
 
 clean:

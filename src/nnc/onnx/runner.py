@@ -28,7 +28,7 @@ from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
 from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, read
 from nnc.onnx.kept_programs import CachedProgram, CachedSources, ProgramPlace, is_known_supported, keep_supported
-from nnc.onnx.made.input_signatures import check_inputs, kind_of, placeholder, signature
+from nnc.onnx.made.input_signatures import check_inputs, check_sizes, declared, kind_of, placeholder, signature
 from nnc.onnx.made.model_stages import AnyProgram, OnnxStages, is_cut
 from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of
 from nnc.onnx.node import Array, Unknown
@@ -106,7 +106,8 @@ class OnnxModel:
         content = self.file.message().SerializeToString()
         return _again, (content, dict(self.sizes), self.backend, self.quantize, self.device, self.arena)
 
-    # ---- what it reads and writes
+    def __repr__(self) -> str:
+        return f"OnnxModel({'; '.join(map(declared, (*self.inputs.values(), *self.file.graph.output)))})"
 
     @property
     def inputs(self) -> dict[str, onnx.ValueInfoProto]:
@@ -238,10 +239,8 @@ class OnnxModel:
         return making.greatest(self.file, values)
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
-        """Zeros for every input, which take no memory; UsageError names a dimension that is open still.
-
-        An input without axes has the value that is given by its name.
-        """
+        """Zeros for every input, without memory, or the value of one without axes; UsageError names what is open."""
+        check_sizes(self.inputs, sizes)
         return {name: placeholder(name, operand, {**self.sizes, **sizes}) for name, operand in self.inputs.items()}
 
     def example_shape(self) -> tuple[int, ...]:
@@ -415,7 +414,9 @@ def load(
         making.check_supported(file)
         keep_supported(file)
     home = current_device() if device is None else present(device_of(device))
-    return OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
+    made = OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
+    check_sizes(made.inputs, made.sizes)
+    return made
 
 
 def _again(

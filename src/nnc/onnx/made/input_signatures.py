@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -60,6 +61,32 @@ def kind_of(value: object, *, by_value: bool) -> object:
 def is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
     """Whether the file gives the size; some exporters write -1 for an open one."""
     return dim.HasField("dim_value") and dim.dim_value >= 0
+
+
+def check_sizes(inputs: Mapping[str, onnx.ValueInfoProto], sizes: Iterable[str]) -> None:
+    """UsageError for the size of what is neither an open dimension nor an input without axes."""
+    known: dict[str, None] = {}
+    for name, info in inputs.items():
+        dims = info.type.tensor_type.shape.dim
+        known |= dict.fromkeys(dim.dim_param or f"{name}.{axis}" for axis, dim in enumerate(dims) if not is_fixed(dim))
+        known |= {} if dims else {name: None}
+    for name in sizes:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            need = f"one of {', '.join(known)}" if known else "none, as the file gives all of them"
+            raise UsageError("onnx", got=f"a size of {name}", need=need, fix=f"{near[0]}=…" if near else "")
+
+
+def declared(info: onnx.ValueInfoProto) -> str:
+    """A value as the file declares it: `x: f32[batch, 3, 8]`."""
+    tensor = info.type.tensor_type
+    if not tensor.elem_type:
+        return info.name
+    axes = [
+        str(dim.dim_value) if is_fixed(dim) else dim.dim_param or f"{info.name}.{axis}"
+        for axis, dim in enumerate(tensor.shape.dim)
+    ]
+    return f"{info.name}: {onnx.TensorProto.DataType.Name(tensor.elem_type).lower()}[{', '.join(axes)}]"
 
 
 def placeholder(name: str, info: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> Array:
