@@ -28,7 +28,7 @@ from nnc.vocabulary.words import translated
 PACKAGE = Path(nnc.__file__).parent
 FUNCTIONS, METHODS = PACKAGE / "numerics" / "__init__.pyi", PACKAGE / "dynamic" / "arrays" / "worded" / "__init__.pyi"
 # Modules of functions, which are seen by their stubs where they are asked of the front door.
-WORDED = {name: PACKAGE / "numerics" / f"worded_{name}.pyi" for name in ("fft", "linalg")}
+WORDED = {name: PACKAGE / "numerics" / f"worded_{name}.pyi" for name in ("fft", "linalg", "random")}
 # Each school's words for ours; a signature in which one of them stands is an overload of its own.
 SCHOOLS: tuple[Mapping[str, str], ...] = (
     {"axis": "dim", "keepdims": "keepdim", "k": "diagonal", "shape": "size"},
@@ -41,6 +41,11 @@ DIMS = {"flip", "permute_dims", "roll", "rot90", "tensordot"}
 # Shapes are `shape` in all projects, and `size` where PyTorch draws or fills.
 SIZED = {"empty", "full", "ones", "zeros"}
 DIVIDED = {"std", "var"}
+# The modules that know the annotations of words that doors take besides.
+WORDS_AT = {
+    **dict.fromkeys(("out", "where", "initial"), "nnc.numerics.conversion"),
+    "generator": "nnc.numerics.generator",
+}
 HEAD = '"""{what}\n\nWritten by `python docs/site/signatures.py`."""\n\n'
 Signature = tuple[list[inspect.Parameter], str]
 
@@ -136,7 +141,7 @@ def schools(function: Callable[..., Any], name: str) -> list[inspect.Signature]:
 
 
 def places(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
-    """`out`, `where` and `initial`, where the function's door takes them."""
+    """`out`, `where`, `initial` and `generator`, where the function's door takes them."""
     if placing.placing(function) is None:
         return []
     plain = inspect.unwrap(function)
@@ -146,6 +151,8 @@ def places(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
         words.append(inspect.Parameter("where", kind, default=None, annotation="AnyArray | None"))
     if plain.__name__ in {*placing.SUMS, *placing.EXTREMES}:
         words.append(inspect.Parameter("initial", kind, default=None, annotation="AnyArray | None"))
+    if "key" in inspect.signature(plain).parameters:
+        words.append(inspect.Parameter("generator", kind, default=None, annotation="Generator | None"))
     return words
 
 
@@ -153,7 +160,7 @@ def definition(name: str, row: inspect.Signature, module: str, known: Annotation
     """One `def` of the stub."""
     parameters = []
     for each in row.parameters.values():
-        home = "nnc.numerics.conversion" if each.name in ("out", "where", "initial") else module
+        home = WORDS_AT.get(each.name, module)
         default = each.default
         if default is not inspect.Parameter.empty and not isinstance(default, bool | int | float | str | None):
             default = ...

@@ -17,7 +17,7 @@ from nnc.core.values.dtype import F32
 from nnc.core.values.spec import TensorSpec
 from nnc.errors import ArgumentError, UnknownNameError, UsageError
 from nnc.symbolic.ir import SymbolicGraph
-from nnc.vocabulary.names import ARRAY, KIND, MODULE, ONNX, SYMBOL
+from nnc.vocabulary.names import ARRAY, KIND, LINALG, MODULE, ONNX, RANDOM, SYMBOL
 from nnc.vocabulary.network_names import LAYER, LAYERS, MODEL, OPTIMIZER
 
 OWNERS: dict[str, Any] = {
@@ -27,6 +27,8 @@ OWNERS: dict[str, Any] = {
     "nn": nn,
     "onnx": nnc.onnx,
     "nnc.cuda": nnc.cuda,
+    "nnc.random": nnc.random,
+    "nnc.linalg": nnc.linalg,
     "model": nn.Model(nn.Dense(2), (3,)),
     "layer": nn.Convolution(2),
     "optimizer": nn.Adam(),
@@ -38,6 +40,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "nn": LAYERS,
     "onnx": ONNX,
     "nnc.cuda": KIND,
+    "nnc.random": RANDOM,
+    "nnc.linalg": LINALG,
     "model": MODEL,
     "layer": LAYER,
     "optimizer": OPTIMIZER,

@@ -134,6 +134,8 @@ def explain_functions(module: types.ModuleType, decorate: Callable[[Any], Any] =
     # Another name of a function stands for the same wrapper, which is pickled by its first name.
     wrappers: dict[Callable[..., Any], Any] = {}
     for name, value in tuple(vars(module).items()):
+        if name == "__getattr__":
+            continue
         if isinstance(value, types.FunctionType) and value.__module__.startswith(str(module.__package__)):
             if value not in wrappers:
                 wrappers[value] = decorate(value)

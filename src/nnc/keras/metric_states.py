@@ -14,7 +14,7 @@ from nnc.arguments import Count, Positive, Probability, Size, checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.tensor import as_array
 from nnc.dynamic.arrays.array import ArrayOperand
-from nnc.errors import DataError, ShapeError
+from nnc.errors import DataError, ShapeError, SymbolError
 from nnc.keras import initializers
 from nnc.keras.named import Remembered, fresh_name, snake_case
 from nnc.numerics.conversion import sizes_of
@@ -80,7 +80,11 @@ def _unwarned(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def wrapper(*args: Any, **options: Any) -> Any:
         with np.errstate(all="ignore"):
-            return method(*args, **options)
+            try:
+                return method(*args, **options)
+            except SymbolError as error:
+                error.fix = "model.compile(…, run_eagerly=True), or update it in train_step"
+                raise
 
     return wrapper
 

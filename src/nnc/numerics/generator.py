@@ -155,7 +155,7 @@ def default_rng(seed: int | None = None) -> RandomGenerator:
 
 
 class Generator:
-    """PyTorch's source of random numbers for loaders and splits: `nnc.Generator().manual_seed(0)`.
+    """PyTorch's source of random numbers: `nnc.randn(3, generator=nnc.Generator().manual_seed(0))`, loaders and splits.
 
     >>> nnc.Generator().manual_seed(3).initial_seed()
     3
@@ -167,7 +167,13 @@ class Generator:
     def manual_seed(self, seed: int) -> Generator:
         """Begin anew with this seed."""
         self._seed, self.numpy = int(seed), np.random.default_rng(int(seed))
+        # A step of a counter is one that no other thread divides.
+        self._numbers = count()
         return self
+
+    def next_key(self) -> Array:
+        """The key of its next draw: draw n has `fold_in(key(seed), n)`."""
+        return draws.fold_in(draws.key(self._seed % SEEDS), next(self._numbers))
 
     def initial_seed(self) -> int:
         """The seed that it began with."""

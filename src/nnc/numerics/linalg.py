@@ -6,7 +6,7 @@ nnc.linalg.norm(x), nnc.linalg.solve(a, b), nnc.linalg.svd(a), nnc.linalg.inv(a)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from nnc import ops
 from nnc.array_api import linalg as standard
@@ -18,6 +18,8 @@ from nnc.numerics.products import cross, matmul, outer, tensordot, trace, vecdot
 from nnc.numerics.shapes import matrix_transpose
 from nnc.ops.movement.broadcast import normalize_axes
 from nnc.ops.number import integers_of
+from nnc.vocabulary.answers import unknown_name
+from nnc.vocabulary.names import LINALG
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
@@ -273,3 +275,9 @@ def multi_dot(values: Sequence[AnyArray]) -> Array:
         place = max(range(len(chain) - 1), key=lambda number: chain[number].shape[-1])
         chain[place : place + 2] = [matmul(chain[place], chain[place + 1])]
     return chain[0]
+
+
+if not TYPE_CHECKING:
+    # A type checker goes by what there is.
+    def __getattr__(name: str) -> NoReturn:
+        raise unknown_name("module 'nnc.linalg'", name, LINALG, lambda: __all__, "nnc.linalg.")

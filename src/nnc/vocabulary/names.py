@@ -172,7 +172,10 @@ MODULE: Mapping[str, str] = {
     "optimizers": "nnc.nn",
     "losses": "nnc.nn",
     "Sequential": "nnc.nn.Sequential([…])",
-    "GradientTape": "nnc.value_and_grad(f)",
+    "GradientTape": "from nnc.keras.tape import GradientTape, or nnc.value_and_grad(f)",
+    "quantize": 'nnc.ops.quantize_blocks(x, format="q4_0")',
+    "dequantize": 'nnc.ops.dequantize_blocks(packed, format="q4_0")',
+    "quantized_matmul": 'nnc.ops.dequantize_blocks(packed, format="q4_0"), and x @ w',
     "function": "nnc.compile(f)",
     "constant": "nnc.tensor(value)",
     "convert_to_tensor": "nnc.asarray(value)",
@@ -209,6 +212,58 @@ KIND: Mapping[str, str] = {
 }
 
 # Of `nnc.onnx`: names of onnx, onnxruntime and torch.onnx.
+# `nnc.random.…`, of NumPy, JAX, TensorFlow and PyTorch
+RANDOM: Mapping[str, str] = {
+    "set_seed": "nnc.seed(0)",
+    "manual_seed": "nnc.seed(0)",
+    "Generator": "nnc.random.default_rng(seed)",
+    "get_state": "keys: nnc.random.normal(key, shape) draws the same for one key",
+    "set_state": "keys: nnc.random.normal(key, shape) draws the same for one key",
+    "integers": "nnc.random.randint(low, high, shape)",
+    "random_integers": "nnc.random.randint(low, high, shape)",
+    "random_sample": "nnc.random.random(shape)",
+    "ranf": "nnc.random.random(shape)",
+    "sample": "nnc.random.random(shape)",
+    "bits": "nnc.random.randint(key, shape, 0, 2**31 - 1)",
+    "shuffle": "nnc.random.permutation(x)",
+    "beta": "nnc.random.default_rng(seed).beta(a, b, size)",
+    "gamma": "nnc.random.default_rng(seed).gamma(shape, scale, size)",
+    "poisson": "nnc.random.default_rng(seed).poisson(rate, size)",
+    "binomial": "nnc.random.default_rng(seed).binomial(n, p, size)",
+    "dirichlet": "nnc.random.default_rng(seed).dirichlet(alpha, size)",
+    "rademacher": "nnc.where(nnc.random.bernoulli(0.5, shape), 1.0, -1.0)",
+    "lognormal": "nnc.exp(nnc.random.normal(shape))",
+    "stateless_uniform": "nnc.random.uniform(key, shape)",
+    "stateless_normal": "nnc.random.normal(key, shape)",
+    "key_data": "leave it out: keys are arrays",
+    "wrap_key_data": "leave it out: keys are arrays",
+    "clone": "leave it out: keys are arrays",
+}
+
+# `nnc.linalg.…`
+LINALG: Mapping[str, str] = {
+    "eig": "np.linalg.eig(x.numpy()), or nnc.linalg.eigh(x) where x is symmetric",
+    "eigvals": "np.linalg.eigvals(x.numpy()), or nnc.linalg.eigvalsh(x) where x is symmetric",
+    "expm": "scipy.linalg.expm(x.numpy())",
+    "matrix_exp": "scipy.linalg.expm(x.numpy())",
+    "lu": "scipy.linalg.lu(x.numpy()), or nnc.linalg.solve(a, b)",
+    "lu_factor": "nnc.linalg.solve(a, b)",
+    "lu_solve": "nnc.linalg.solve(a, b)",
+    "solve_triangular": "nnc.linalg.solve(a, b)",
+    "triangular_solve": "nnc.linalg.solve(a, b)",
+    "cho_solve": "nnc.linalg.solve(a, b)",
+    "cho_factor": "nnc.linalg.cholesky(x)",
+    "cholesky_ex": "nnc.linalg.cholesky(x)",
+    "cholesky_inv": "nnc.linalg.inv(x)",
+    "inv_ex": "nnc.linalg.inv(x)",
+    "solve_ex": "nnc.linalg.solve(a, b)",
+    "tri_inv": "nnc.linalg.inv(x)",
+    "tensorinv": "nnc.linalg.inv(x.reshape(n, n))",
+    "tensorsolve": "nnc.linalg.solve(a.reshape(n, n), b.reshape(n))",
+    "logdet": "nnc.linalg.slogdet(x)",
+    "vander": "nnc.vander(x)",
+}
+
 ONNX: Mapping[str, str] = {
     "export": "nnc.onnx.save(model, path)",
     "dynamo_export": "nnc.onnx.save(model, path)",

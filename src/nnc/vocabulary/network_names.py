@@ -44,6 +44,8 @@ LAYERS: Mapping[str, str] = {
     "RAdam": "nn.Adam(rate)",
     "NAdam": "nn.Nadam(rate)",
     "lr_scheduler": "nnc.optim.lr_scheduler",
+    "QuantizedLinear": "nn.Model(net, shape).freeze(batch, quantize=…)",
+    "quantize": "nn.Model(net, shape).freeze(batch, quantize=…)",
     "StepLR": "nn.StepDecay(…)",
     "MultiStepLR": "nn.Milestones(…)",
     "ExponentialLR": "nn.Exponential(…)",

@@ -54,7 +54,16 @@ class InPlaceTwins(InPlaceMethods):
     def addcmul_(self, tensor1: Value, tensor2: Value, *, value: float = 1) -> Self: ...
     def addcdiv_(self, tensor1: Value, tensor2: Value, *, value: float = 1) -> Self: ...
 
-    def uniform_(self, a: float = 0.0, b: float = 1.0) -> Self:
+    def fill_diagonal_(self, fill_value: Value) -> Self:
+        """The value on the diagonal of a matrix from now on.
+
+        >>> nnc.zeros((2, 2)).fill_diagonal_(3.0).tolist()
+        [[3.0, 0.0], [0.0, 3.0]]
+        """
+        array_functions().fill_diagonal(self, fill_value)
+        return self
+
+    def uniform_(self, a: float = 0.0, b: float = 1.0, *, generator: Value = None) -> Self:
         """Numbers between a and b from now on.
 
         >>> nnc.zeros(3).uniform_(2.0, 2.0).tolist()
@@ -66,21 +75,23 @@ class InPlaceTwins(InPlaceMethods):
         if not 0.0 <= b - a < math.inf:
             need = "a ≤ b, a finite number apart"
             raise AttributeValueError("uniform_", got=f"from {a} to {b}", need=need, origin=caller_origin())
-        drawn = array_functions().random.uniform(shape=this.shape) * (b - a) + a
+        drawn = array_functions().random.uniform(shape=this.shape, generator=generator) * (b - a) + a
         return self._settled("uniform_", drawn.astype(this.dtype))
 
-    def normal_(self, mean: float = 0.0, std: float = 1.0) -> Self:
+    def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Value = None) -> Self:
         """Numbers of a normal distribution from now on."""
         this: Any = self
-        return self._settled("normal_", (array_functions().randn(*this.shape) * std + mean).astype(this.dtype))
+        drawn = array_functions().randn(*this.shape, generator=generator)
+        return self._settled("normal_", (drawn * std + mean).astype(this.dtype))
 
-    def bernoulli_(self, p: float = 0.5) -> Self:
+    def bernoulli_(self, p: float = 0.5, *, generator: Value = None) -> Self:
         """1 with probability p, else 0, from now on."""
         this: Any = self
-        return self._settled("bernoulli_", (array_functions().rand(*this.shape) < p).astype(this.dtype))
+        drawn = array_functions().rand(*this.shape, generator=generator)
+        return self._settled("bernoulli_", (drawn < p).astype(this.dtype))
 
-    def exponential_(self, lambd: float = 1.0) -> Self:
+    def exponential_(self, lambd: float = 1.0, *, generator: Value = None) -> Self:
         """Numbers of an exponential distribution from now on."""
         this: Any = self
-        drawn = -(-array_functions().rand(*this.shape)).log1p() / lambd
+        drawn = -(-array_functions().rand(*this.shape, generator=generator)).log1p() / lambd
         return self._settled("exponential_", drawn.astype(this.dtype))

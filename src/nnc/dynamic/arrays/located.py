@@ -16,8 +16,8 @@ B = TypeVar("B")
 P = ParamSpec("P")
 R = TypeVar("R")
 Placing: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], Any]
-# Words of NumPy's that say where a result goes.
-PLACES = frozenset({"out", "where", "initial"})
+# Words of NumPy's that say where a result goes, and PyTorch's that says where random numbers come from.
+PLACES = frozenset({"out", "where", "initial", "generator"})
 
 
 def located_operator(method: Callable[[A, B], R]) -> Callable[[A, B], R]:
@@ -38,7 +38,7 @@ def located(method: Callable[P, R], placing: Placing | None = None) -> Callable[
     """The method, whose errors name the line of the user's call; `dim=` and its like are taken for our words.
 
     Python refuses an argument that it does not know before anything is done, so a call may then be made again, or by
-    `placing`, which is told the door and the arguments, where there is an `out=`, `where=` or `initial=`.
+    `placing`, which is told the door and the arguments, where there is one of `PLACES`.
     """
     names = parameters_of(unwrap(method))
     placed = PLACES.difference(names)

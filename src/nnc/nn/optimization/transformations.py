@@ -54,9 +54,9 @@ from nnc.ops.movement.fill import fill_like
 __all__ = [
     "Transformation", "adagrad", "adam", "adamw", "add_decayed_weights", "apply_updates", "chain", "clip",
     "clip_by_global_norm", "clip_grad_norm", "constant_schedule", "cosine_decay", "cosine_decay_schedule",
-    "exponential_decay", "global_norm", "join_schedules", "lamb", "linear_schedule", "lion",
+    "exponential_decay", "global_norm", "incremental_update", "join_schedules", "lamb", "linear_schedule", "lion",
     "piecewise_constant_schedule", "polynomial_schedule", "rmsprop", "scale", "scale_by_adam", "scale_by_learning_rate",
-    "scale_by_schedule", "sgd", "step_decay", "warmup_cosine_decay_schedule",
+    "scale_by_schedule", "sgd", "step_decay", "trace", "warmup_cosine_decay_schedule",
 ]  # fmt: skip
 
 LearningRate: TypeAlias = Rate | RateSchedule
@@ -116,6 +116,18 @@ def apply_updates(params: Tree, updates: Tree) -> Tree:
     return structure.unflatten([add(as_operand(leaf), move) for leaf, move in pairs])
 
 
+@checked
+def incremental_update(new_tensors: Tree, old_tensors: Tree, step_size: Finite) -> Tree:
+    """step_size · new + (1 - step_size) · old, leaf by leaf: a mean that forgets.
+
+    >>> nnc.optim.incremental_update({"w": nnc.ones(())}, {"w": nnc.zeros(())}, 0.25)["w"].item()
+    0.25
+    """
+    leaves, structure = flatten(old_tensors)
+    moves = zip(map(as_operand, leaves), map(as_operand, flatten(new_tensors)[0]), strict=True)
+    return structure.unflatten([old + (new - old) * step_size for old, new in moves])
+
+
 def global_norm(updates: Tree) -> ArrayOperand:
     """sqrt(sum over all leaves and all their elements of g²)"""
     return norm_of(by_path(updates))
@@ -167,6 +179,20 @@ def scale_by_learning_rate(learning_rate: LearningRate) -> Transformation:
 def scale_by_adam(b1: Share = 0.9, b2: Share = 0.999, eps: Positive = 1e-8) -> Transformation:
     """m̂ / (√v̂ + ε), which a part behind it scales by a rate below 0."""
     return Transformation(OptimizerChain(optimizers.Adam(1.0, b1, b2, eps), (), (Scale(-1.0),)))
+
+
+@checked
+def trace(decay: Share, nesterov: bool = False) -> Transformation:
+    """m = decay · m + g, with `nesterov` once more decay · m + g of that, which a part behind it scales.
+
+    >>> tx = nnc.optim.chain(nnc.optim.trace(0.5), nnc.optim.scale(-1.0))
+    >>> state = tx.init(nnc.zeros(()))
+    >>> for _ in range(3):
+    ...     move, state = tx.update(nnc.ones(()), state)
+    >>> move.item()
+    -1.75
+    """
+    return Transformation(OptimizerChain(optimizers.SGD(1.0, decay, 0.0, nesterov), (), (Scale(-1.0),)))
 
 
 @checked

@@ -11,7 +11,7 @@ are inputs with the value of each call, and what the function makes of them is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +29,10 @@ from nnc.dynamic import eager
 from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError
-from nnc.nn.state.layer_hooks import HookedLayer, LayerHooks
+from nnc.nn.state.layer_hooks import LayerHooks
+from nnc.nn.state.layer_walks import LayerWalks
 from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, host_array, in_our_order, unfit_keys
-from nnc.nn.state.scope import Scope
+from nnc.nn.state.scope import Scope, Untrained
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
 from nnc.nn.state.tensor_files import OF_LAYERS, is_of_layers, stored_tensors
 from nnc.nn.state.weight_order import in_first, is_in_first
@@ -107,7 +108,7 @@ class OwnTensors(LayerHooks, HoldsFunctions):
 
 
 @explained_as("Layer")
-class LayerState(HookedLayer, HoldsFunctions):
+class LayerState(LayerWalks, HoldsFunctions):
     """What every layer and module can be asked for of the tensors it has, beside what it computes."""
 
     __slots__ = ("_own",)
@@ -359,17 +360,6 @@ class LayerState(HookedLayer, HoldsFunctions):
                     variable.grad = None if gradient is None else gradient.to(target)
         return self
 
-    def apply(self, function: Callable[[Any], object]) -> Self:
-        """Call the function on each layer below this one, and then on this one."""
-        for layer in reversed(self.modules()):
-            function(layer)
-        return self
-
-    def zero_grad(self) -> None:
-        """Forget the gradients that `backward` left at the parameters."""
-        for variable in self.parameters():
-            variable.grad = None
-
     # ---- for `Layer`
 
     def replay_options(self) -> tuple[object, ...]:
@@ -377,12 +367,18 @@ class LayerState(HookedLayer, HoldsFunctions):
         return ()
 
     def restricted(self, scope: Scope[Any]) -> Scope[Any]:
-        """The scope, whose parameters are not trained where the layer is frozen."""
+        """The scope, whose parameters are not trained where the layer is frozen.
+
+        A layer with tensors of its own says so itself: one that took its place later, or that is unfrozen, is trained
+        within a frozen one. Parts that a layer makes as it is built go with it.
+        """
         own: OwnTensors | None = getattr(self, "_own", None)
-        if own is None or not own.frozen:
+        if own is None:
             return scope
-        resolve = scope.resolve
-        return replace(scope, resolve=lambda parameter: resolve(replace(parameter, trainable=False)))
+        outer = scope.resolve
+        plain = outer.resolve if isinstance(outer, Untrained) else outer
+        resolve = Untrained(plain) if own.frozen else plain
+        return scope if resolve == outer else replace(scope, resolve=resolve)
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # noqa: ANN401  # as object has it
         reduced = super().__reduce_ex__(protocol)

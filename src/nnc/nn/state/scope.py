@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from types import MethodType
 from typing import Generic, TypeVar
 
@@ -46,6 +46,17 @@ class ParameterSpec:
     def own(self) -> TensorSpec:
         """What of it this process computes with: its block, where it is split among ranks."""
         return self.spec if self.place is None else self.place.block(self.spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained(Generic[T]):
+    """The tensors that `resolve` gives, as those of a frozen layer."""
+
+    resolve: Callable[[ParameterSpec], T]
+
+    def __call__(self, parameter: ParameterSpec) -> T:
+        """The tensor, which is not trained."""
+        return self.resolve(replace(parameter, trainable=False))
 
 
 def _keep(path: str, value: Operand) -> None:

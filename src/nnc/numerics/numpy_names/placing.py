@@ -1,8 +1,10 @@
-"""`out=`, `where=` and `initial=`, as NumPy's functions take them (PyTorch's and the standard's take `out=` too).
+"""`out=`, `where=` and `initial=`, as NumPy's functions take them (PyTorch's and the standard's take `out=` too), and
+PyTorch's `generator=`.
 
     nnc.add(x, y, out=z)                                 z holds the sum, and is given back
     nnc.divide(x, y, out=nnc.zeros(3), where=y != 0)     elements where the condition does not hold stay as they were
     nnc.mean(x, axis=1, where=mask)                      of what the mask lets through
+    nnc.randn(2, 3, generator=nnc.Generator())           the next key of the generator
 
 Doors ask here alone where Python refused such a word, so calls without them cost nothing.
 """
@@ -50,6 +52,10 @@ def placing(function: Function) -> Callable[[Function, tuple[Any, ...], Mapping[
         return None
 
     def placed(door: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401  # what the function gives
+        if "generator" in words & kwargs.keys():
+            kwargs = _keyed(plain.__qualname__, own, kwargs)
+            if words.isdisjoint(kwargs):
+                return door(*args, **kwargs)
         rest = {word: value for word, value in kwargs.items() if word not in words}
         out, mask, initial = (kwargs.get(word) for word in ("out", "where", "initial"))
         out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
@@ -68,6 +74,18 @@ def placing(function: Function) -> Callable[[Function, tuple[Any, ...], Mapping[
         return result if out is None else written(plain.__name__, out, result)
 
     return placed
+
+
+def _keyed(name: str, own: Signature, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with the next key of the generator; with the process's own numbers where that is None."""
+    generator = kwargs["generator"]
+    rest = {word: value for word, value in kwargs.items() if word != "generator"}
+    if "key" not in own.parameters:
+        raise ArgumentError(name, got="generator=", need=", ".join(own.parameters), origin=caller_origin())
+    if generator is not None and not hasattr(generator, "next_key"):
+        got, need = f"generator={shown(generator)}", "an nnc.Generator, or None"
+        raise ArgumentError(name, got=got, need=need, origin=caller_origin())
+    return rest if generator is None else {**rest, "key": generator.next_key()}
 
 
 def _of_elements(door: Function, args: tuple[Any, ...], rest: Mapping[str, Any], out: Any, mask: Any) -> Array:  # noqa: ANN401  # arrays of all kinds

@@ -178,7 +178,7 @@ def addcdiv(x: AnyArray, tensor1: AnyArray, tensor2: AnyArray, *, value: float =
     return as_array(x) + as_array(tensor1) / as_array(tensor2) * value
 
 
-def bernoulli(p: AnyArray) -> Array:
+def bernoulli(p: AnyArray, *, key: Array | None = None) -> Array:
     """1 with this probability for each element, else 0, in the type of p.
 
     >>> nnc.bernoulli([0.0, 1.0]).tolist()
@@ -186,7 +186,7 @@ def bernoulli(p: AnyArray) -> Array:
     """
     chances = as_array(p)
     with chances.device:
-        return ops.cast(uniform(chances.shape) < ops.cast(chances, F32), chances.dtype)
+        return ops.cast(uniform(chances.shape, key=key) < ops.cast(chances, F32), chances.dtype)
 
 
 def is_tensor(x: object) -> bool:

@@ -1,0 +1,103 @@
+"""Functions that go over the layers and parameters of a layer: PyTorch's `apply`, and MLX's beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from nnc.core.precautions.origin import caller_origin
+from nnc.dynamic.variable import Variable
+from nnc.errors import UsageError
+from nnc.nn.state.layer_hooks import HookedLayer
+
+
+class LayerWalks(HookedLayer):
+    """What a layer is asked to do with all that is below it."""
+
+    __slots__ = ()
+
+    def named_modules(self) -> Sequence[tuple[str, Any]]:
+        """This layer and those below it, by path."""
+        raise NotImplementedError
+
+    def named_parameters(self) -> Iterable[tuple[str, Variable]]:
+        """Paths and parameters."""
+        raise NotImplementedError
+
+    def update(self, parameters: Any) -> Self:  # noqa: ANN401  # nested values
+        """Set parameters by path."""
+        raise NotImplementedError
+
+    def apply(
+        self, function: Callable[..., Any], filter_fn: Callable[[Any, str, Variable], object] | None = None
+    ) -> Self:
+        """Call the function on each layer below this one, and then on this one.
+
+        With MLX's `filter_fn(layer, name, parameter)` the function is one of arrays: each parameter for which it holds
+        becomes what the function gives for it.
+
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        >>> net.apply(lambda p: p * 0.0, nn.Module.valid_parameter_filter)[0].weight.tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
+        """
+        if filter_fn is not None:
+            return self.update({path: function(old) for path, old in self._chosen(filter_fn).items()})
+        for _, layer in reversed(self.named_modules()):
+            try:
+                function(layer)
+            except (TypeError, AttributeError, UsageError) as error:
+                got, need = f"a function that refuses a {type(layer).__name__}", "one of layers, as in PyTorch"
+                fix = "net.apply(f, lambda layer, name, parameter: True) for one of arrays, as in MLX"
+                raise UsageError("apply", got=got, need=need, fix=fix, origin=caller_origin()) from error
+        return self
+
+    def apply_to_modules(self, apply_fn: Callable[[str, Any], object]) -> Self:
+        """Call the function on the path and the layer of this layer and each below it, as in MLX.
+
+        >>> names = []
+        >>> net = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).apply_to_modules(lambda path, layer: names.append(path))
+        >>> names
+        ['', '0', '1']
+        """
+        for path, layer in self.named_modules():
+            apply_fn(path, layer)
+        return self
+
+    def filter_and_map(
+        self,
+        filter_fn: Callable[[Any, str, Variable], object],
+        map_fn: Callable[[Variable], Any] | None = None,
+    ) -> dict[str, Any]:
+        """By path what the function gives for each parameter for which `filter_fn(layer, name, parameter)` holds.
+
+        >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> net.filter_and_map(nn.Module.trainable_parameter_filter, lambda p: p.shape)
+        {'0.weight': (3, 2), '0.bias': (3,)}
+        """
+        chosen: Mapping[str, Any] = self._chosen(filter_fn)
+        return {path: value if map_fn is None else map_fn(value) for path, value in chosen.items()}
+
+    def zero_grad(self) -> None:
+        """Forget the gradients that `backward` left at the parameters."""
+        for _, variable in self.named_parameters():
+            variable.grad = None
+
+    def _chosen(self, filter_fn: Callable[[Any, str, Variable], object]) -> dict[str, Variable]:
+        """Parameters for which the filter holds, by path."""
+        layers = dict(self.named_modules())
+        chosen: dict[str, Variable] = {}
+        for path, parameter in self.named_parameters():
+            place, _, name = path.rpartition(".")
+            if filter_fn(layers.get(place, self), name, parameter):
+                chosen[path] = parameter
+        return chosen
+
+    @staticmethod
+    def valid_parameter_filter(layer: Any, name: str, parameter: Variable) -> bool:  # noqa: ANN401  # a layer
+        """True: of each parameter, MLX's word for `apply` and `filter_and_map`."""
+        return True
+
+    @staticmethod
+    def trainable_parameter_filter(layer: Any, name: str, parameter: Variable) -> bool:  # noqa: ANN401  # a layer
+        """Whether it is trained."""
+        return parameter.requires_grad and not layer.own.frozen
