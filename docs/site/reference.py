@@ -18,6 +18,10 @@ from types import ModuleType
 DISTRIBUTIONS = (
     "bernoulli", "beta", "expon", "gamma", "laplace", "multivariate_normal", "norm", "poisson", "t", "uniform",
 )  # fmt: skip
+KERAS = (
+    "activations", "callbacks", "constraints", "initializers", "losses", "metrics", "models", "ops", "optimizers",
+    "optimizers.schedules", "random", "regularizers", "saving", "utils",
+)  # fmt: skip
 PACKAGES = (
     "nnc", "nnc.nn", "nnc.nn.data", "nnc.nn.files", "nnc.nn.functional", "nnc.nn.init",
     "nnc.nn.initializers", "nnc.nn.losses", "nnc.nn.utils",
@@ -28,7 +32,8 @@ PACKAGES = (
     "nnc.ops", "nnc.dynamic", "nnc.numerics",
     "nnc.array_api", "nnc.symbolic", "nnc.symbolic.passes", "nnc.symbolic.text", "nnc.concrete", "nnc.onnx",
     "nnc.language", "nnc.language.architectures", "nnc.language.gguf", "nnc.export", "nnc.parallel",
-    "nnc.sklearn", "nnc.keras", "nnc.keras.layers", "nnc.planning", "nnc.graph", "nnc.errors",
+    "nnc.sklearn", "nnc.keras", "nnc.keras.layers", *(f"nnc.keras.{name}" for name in KERAS),
+    "nnc.planning", "nnc.graph", "nnc.errors",
 )  # fmt: skip
 # `re` takes them for its own where they stand.
 _SPECIAL = re.compile(r"([\\*_<>\[\]#$|~{}])")

@@ -21,6 +21,11 @@ from nnc.keras.named import Remembered, named, snake_case
 from nnc.nn.layers import initializers
 from nnc.nn.state.generators import generator_for
 
+__all__ = [
+    "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Initializer", "LecunNormal", "LecunUniform",
+    "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling", "Zeros", "get",
+]  # fmt: skip
+
 Shape: TypeAlias = Sequence[Size]
 
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from nnc import numerics as n
-from nnc.arguments import Positive, Rate
+from nnc.arguments import Positive, Rate, explained
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand
 from nnc.errors import ArgumentError
 from nnc.keras.named import Remembered
 from nnc.nn.optimization.schedules import RateSchedule
 
+# The number of an update, which only a run may know.
+Step: TypeAlias = float | ArrayOperand
+
 
 class LearningRateSchedule(Remembered, RateSchedule):
     """A rate for each update, counted from 0: subclasses say `__call__(step)`. Optimizers of `nnc.nn` take it too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__call__" in vars(cls):
+            cls.__call__ = explained(cls.__call__)  # type: ignore[method-assign]  # of the subclass
 
     def __call__(self, step: Any) -> Any:
         """The rate."""
@@ -68,7 +76,7 @@ class ExponentialDecay(LearningRateSchedule):
         self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
         self.decay_rate, self.staircase = decay_rate, staircase
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         turns = step / self.decay_steps
         return self.initial_learning_rate * _power(self.decay_rate, _floor(turns) if self.staircase else turns)
@@ -84,7 +92,7 @@ class InverseTimeDecay(LearningRateSchedule):
         self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
         self.decay_rate, self.staircase = decay_rate, staircase
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         turns = step / self.decay_steps
         return self.initial_learning_rate / (1.0 + self.decay_rate * (_floor(turns) if self.staircase else turns))
@@ -102,7 +110,7 @@ class PolynomialDecay(LearningRateSchedule):
         self.initial_learning_rate, self.decay_steps = initial_learning_rate, decay_steps
         self.end_learning_rate, self.power = end_learning_rate, power
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         left = 1.0 - _least(step, self.decay_steps) / self.decay_steps
         spread = self.initial_learning_rate - self.end_learning_rate
@@ -120,7 +128,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
             raise ArgumentError("PiecewiseConstantDecay", got=got, need="one value more than boundaries")
         self.boundaries, self.values = list(boundaries), list(values)
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         rate: Any = self.values[-1]
         for boundary, value in zip(reversed(self.boundaries), reversed(self.values[:-1]), strict=True):
@@ -138,7 +146,7 @@ class CosineDecay(LearningRateSchedule):
         self.initial_learning_rate, self.decay_steps, self.alpha = initial_learning_rate, decay_steps, alpha
         self.warmup_target, self.warmup_steps = warmup_target, warmup_steps
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         if self.warmup_target is None:
             return self._decayed(step, self.initial_learning_rate)
@@ -161,7 +169,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
         self.t_mul, self.m_mul, self.alpha = t_mul, m_mul, alpha
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Step) -> Any:
         """The rate."""
         done = step / self.first_decay_steps
         if self.t_mul == 1.0:
