@@ -19,7 +19,7 @@ def test_every_operation_gives_what_numpy_makes_of_all_inputs_in_the_order_of_ra
 
 
 def test_ranks_that_do_something_else_are_named(launched: Launched) -> None:
-    kinds = ("other rows", "other program", "other number", "other shape", "other operation")
+    kinds = ("other rows", "other program", "other number", "another number later", "other shape", "other operation")
     kinds += ("sends other tag", "sends other shape", "late")
     result = launched(2, "failing.py", *kinds)
     assert result.returncode != 0

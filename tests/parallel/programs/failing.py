@@ -16,6 +16,7 @@ ranks = parallel.world()
 
 
 STEPS = {"other rows": (nnc.sin, nnc.sin), "other number": (nnc.cos, nnc.cos), "other program": (nnc.tanh, nnc.exp)}
+STEPS["another number later"] = (nnc.sqrt, nnc.sqrt)
 
 
 def run_program(kind):
@@ -25,9 +26,11 @@ def run_program(kind):
         (4 + ranks.rank if kind == "other rows" else 4),
     )
     x, step = nnc.variable(np.ones((rows, 2), np.float32)), STEPS[kind][ranks.rank]
-    function = nnc.compile(lambda x: parallel.allreduce(step(x).mean(0) * factor))
+    function = nnc.compile(lambda x, number: parallel.allreduce(step(x).mean(0) * factor * number))
     for _ in range(3):
-        function(x)
+        function(x, 2.0)
+    if kind == "another number later":
+        function(x, 2.0 + ranks.rank)
 
 
 def sends_another(kind, group):

@@ -13,10 +13,10 @@ from nnc.symbolic.ir import bodies_of
 from nnc.symbolic.sharing.rank_programs import MOST_TEXTS, TEXTS, ProgramText, name_program
 
 
-def programs_of(function, rows: int) -> list[str]:
+def programs_of(function, rows: int, *others: object) -> list[str]:
     """The names that operations among ranks have, those in loops too."""
-    leaves, structure = flatten(((nnc.variable(np.ones((rows, 2), np.float32)),), {}))
-    graph = record(function, leaves, structure, ["x"]).graph
+    leaves, structure = flatten(((nnc.variable(np.ones((rows, 2), np.float32)), *others), {}))
+    graph = record(function, leaves, structure, ["x", *map(str, others)]).graph
     inner = [body.graph for _, command in commands(graph) for _, body in bodies_of(command)]
     every = [command for part in (graph, *inner) for _, command in commands(part)]
     return [command.attrs.group.program for command in every if command.op.registry.name == "nnc.parallel"]
@@ -35,6 +35,13 @@ def test_a_program_has_one_name_at_all_sizes_and_another_one_with_another_operat
     assert len({*first, other, looped}) == 3
     assert "affine(scale=2.0)" in TEXTS[first[0]].graph
     assert programs_of(nnc.exp, 3) == []
+
+
+def test_a_program_has_another_name_where_the_function_is_called_with_another_number_or_word() -> None:
+    names = [programs_of(lambda x, factor: parallel.allreduce(x * factor), 3, factor) for factor in (2.0, 2.5, 2, 3)]
+    assert len({*map(tuple, names)}) == 3
+    assert names[2] == names[3]  # it may be a size
+    assert TEXTS[names[1][0]].operators.endswith("2.5")
 
 
 def test_texts_of_the_last_programs_wait(monkeypatch: pytest.MonkeyPatch) -> None:

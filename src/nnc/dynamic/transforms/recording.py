@@ -207,7 +207,7 @@ def record(
     # Where random numbers are drawn, each call gives their counter as one more input.
     inputs += [] if trace.counter is None else [trace.counter.symbol]
     captured = tuple([variable for variable, _ in trace.captured.values()])
-    name_program(trace.graph)
+    name_program(trace.graph, [leaf for leaf in leaves if not is_tensor(leaf)])
     copy = trace.graph.duplicate()
     source = FunctionSource(
         copy.graph,

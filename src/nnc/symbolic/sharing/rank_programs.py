@@ -1,14 +1,15 @@
 """Programs that several processes run together: they have names, by which the processes find out that they are one.
 
-A program of a compiled function that holds operations among ranks is named by its operators in their order, whatever
-its sizes: ranks may have parts of other sizes. What each operation is told, `NAMING` says of its operator.
+A program of a compiled function that holds operations among ranks is named by its operators in their order and by the
+numbers with a point and words that the function was called with, whatever its sizes and counts: ranks may have parts of
+other sizes. What each operation is told, `NAMING` says of its operator.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -27,7 +28,7 @@ MOST_TEXTS = 256
 
 @dataclass(frozen=True, slots=True)
 class ProgramText:
-    """What a program is: the specs of its inputs, its operators, and all of its graph."""
+    """What a program is: the specs of its inputs, its operators with what it was called with, and all of its graph."""
 
     inputs: str
     operators: str
@@ -37,14 +38,18 @@ class ProgramText:
 TEXTS: OrderedDict[str, ProgramText] = OrderedDict()
 
 
-def name_program(graph: SymbolicGraph) -> None:
-    """Tell operations among ranks which program they are in; nothing where there are none."""
+def name_program(graph: SymbolicGraph, arguments: Iterable[object] = ()) -> None:
+    """Tell operations among ranks which program they are in; nothing where there are none.
+
+    `arguments` are those that are no tensors. Integers among them may be sizes, so they do not count.
+    """
     if not any(record.command.op in NAMING for _, _, record in _records(graph)):
         return
     operators = "\n".join(record.command.op.name for _, _, record in _records(graph))
+    told = "\n".join(repr(value) for value in arguments if isinstance(value, bool | float | complex | str))
     specs = [str(row.spec) for key, row in graph.tensors.items() if row.alias is None and not graph.writers(key)]
-    name = hashlib.sha256(operators.encode()).hexdigest()[:16]
-    TEXTS[name] = ProgramText("\n".join(specs), operators, text_without_lines(graph))
+    name = hashlib.sha256(f"{operators}\n{told}".encode()).hexdigest()[:16]
+    TEXTS[name] = ProgramText("\n".join(specs), f"{operators}\n{told}".rstrip(), text_without_lines(graph))
     while len(TEXTS) > MOST_TEXTS:
         TEXTS.popitem(last=False)
     for owner, key, record in [*_records(graph)]:
