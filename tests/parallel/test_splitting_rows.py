@@ -57,6 +57,15 @@ CASES: dict[str, tuple[nn.Layer, Any, Any, Any, Mesh, dict[str, Any]]] = {
     "logarithms": (head(nn.Lambda(log_softmax)), nn.MeanSquaredError(), X, NUMBERS, TWO, {}),
     "a function": (head(), of_probabilities, X, NUMBERS, TWO, {}),
     "places": (nn.Sequential(PLACES, head()), PLAIN, X, TOKENS, TWO, {}),
+    "behind a product": (nn.Sequential(nn.Dense(16), nn.ReLU(), nn.Dense(20)), PLAIN, X, LABELS, THREE, {}),
+    "adapters": (
+        nn.LoRA(nn.Sequential(nn.Dense(8), nn.ReLU(), nn.Dense(66)), ("*",), rank=1),
+        PLAIN,
+        X,
+        LABELS,
+        TWO,
+        {},
+    ),
     "some labels": (nn.Sequential(PLACES, head()), TokenCrossEntropy(), X, SOME, TWO, {}),
     "no labels": (nn.Sequential(PLACES, head()), TokenCrossEntropy(), X, NOBODY, TWO, {}),
     "parts of a batch": (head(), PLAIN, X, LABELS, Mesh(data=2, tensor=2), {"zero_stage": 3}),
@@ -73,7 +82,9 @@ def test_losses_of_split_logits_are_those_of_one_rank(name: str) -> None:
         own = options if mesh else {key: value for key, value in options.items() if key != "zero_stage"}
         model = nn.Model(layer, X.shape[1:], loss=loss, mesh=mesh, **{"dtype": nnc.f64} | own)
         if mesh is not None:
-            assert model.specs[next(path for path in model.specs if path.endswith("2.weight"))].place is not None
+            place = model.specs[next(path for path in model.specs if path.endswith("2.weight"))].place
+            assert place is not None
+            assert place.axis == 1
         return trained(model, x, y)
 
     with patch("nnc.parallel.splitting.ALONE_ELEMENTS", 80):
@@ -94,6 +105,13 @@ def test_a_step_joins_logits_for_those_alone_who_ask_for_them() -> None:
         ops = [record.command.op for _, record in graph.execs.items()]
         assert LABEL_LOSS not in ops
         assert ops.count(JOIN_BLOCKS) == outputs
+
+
+def test_a_wide_product_is_split_by_rows_where_its_columns_would_be_joined() -> None:
+    joined = nn.Sequential(nn.Dense(16), nn.ReLU(), nn.Dense(20), nn.LayerNorm())
+    with patch("nnc.parallel.splitting.ALONE_ELEMENTS", 80):
+        axes = [row.place and row.place.axis for row in nn.Model(joined, (4,), mesh=TWO).specs.values()]
+    assert axes[:4] == [1, 0, 0, None]
 
 
 def test_numbers_of_a_row_that_ranks_trade() -> None:

@@ -41,6 +41,8 @@ from nnc.symbolic.scopes import scoped
 
 # A product that stands alone costs joining its result: it is split where its weight takes much memory (4 MB in f32).
 ALONE_ELEMENTS = 1 << 20
+# A smaller weight whose result is so many times as large as its factor costs less where the factor is joined.
+WIDE = 64
 
 NOBODY = frozenset[str]()
 
@@ -89,6 +91,10 @@ class GraphSplitter:
     deciding: bool = False
     blamed: set[str] = field(default_factory=set)
     hints: Mapping[str, int] = field(default_factory=dict)
+    # Weights whose columns are more than their rows and worth a trip: split so although their rows could be, but for
+    # those that are `narrow`, whose result was joined then.
+    narrow: frozenset[str] = NOBODY
+    widened: set[str] = field(default_factory=set)
     hinted: dict[str, int] = field(default_factory=dict)
     places: dict[str, BlockPlace] = field(default_factory=dict)
     local: dict[TensorKey, SplitValue] = field(default_factory=dict)
@@ -114,7 +120,7 @@ class GraphSplitter:
                 self.graph.remove_exec(number)
                 unread.update(record.outputs)
         for symbol in results:
-            self.join(symbol.key, at_end=True)
+            self.join(symbol.key, is_worth=True)
 
     def _split(self, number: ExecKey, record: ExecSymbol, keys: Sequence[TensorKey]) -> None:
         rule = self.rule_of(record.command.op)
@@ -280,17 +286,32 @@ class GraphSplitter:
             (self._entered[key],) = self.graph.apply(Command(ENTER, GroupAttrs(self.group)), [self.graph.symbol(key)])
         return self._entered[key]
 
-    def join(self, key: TensorKey, *, at_end: bool = False) -> None:
-        """See to it that the whole value is there."""
+    def join(self, key: TensorKey, *, is_worth: bool = False) -> None:
+        """See to it that the whole value is there, which `is_worth` a trip where the weights that it comes from are."""
         root = self.graph.root(key)
         split = self.local.get(root)
         if split is None or root in self._joined or self.graph.writers(root):
             return
         self._joined.add(root)
-        if not (at_end and self.pays(split)):
+        if not (is_worth and self.pays(split)):
             self.blamed.update(split.causes)
         attrs = RankBlockAttrs(self.group, split.axis, self.spec(root).shape[split.axis], split.parts)
         self.write(Command(JOIN_BLOCKS, attrs), [split.symbol], self.graph.symbol(root), "")
+
+    def widens(self, root: TensorKey, columns: int, rows: int) -> bool:
+        """Whether the columns of a weight are split where its rows could be: it has more, and logits stay apart.
+
+        That is a trip for the factor instead of one for the product. Small weights with many more, such as those of
+        adapters, are added to what is split.
+        """
+        weight, shape = self.free(root), self.spec(root).shape
+        if weight is None or weight.request or weight.path in self.denied | self.narrow:
+            return False
+        least = 1 if self.pays_alone(root) else WIDE
+        if shape[columns] <= least * shape[rows]:
+            return False
+        self.widened.add(weight.path)
+        return True
 
     def pays(self, split: SplitValue) -> bool:
         """Whether a trip for a value is no more than one of the weights it comes from is worth."""
@@ -366,15 +387,20 @@ def choose_places(
     asked for.
     """
     denied, hints = NOBODY, dict[str, int]()
+    narrow, widened = NOBODY, set[str]()
     while True:
         graph, weights, results = build()
-        splitter = GraphSplitter(graph, group, rule_of, weights, denied, deciding=True, hints=hints)
+        splitter = GraphSplitter(graph, group, rule_of, weights, denied, deciding=True, hints=hints, narrow=narrow)
         splitter.run(results)
         asked = {weight.path for weight in weights.values() if weight.request in ("column", "row")}
         fresh = {path: parts for path, parts in splitter.hinted.items() if path not in hints | dict.fromkeys(denied)}
         wrong = splitter.blamed - asked - denied - fresh.keys()
         if not (wrong or fresh):
             break
+        widened |= splitter.widened
+        if wrong & widened - narrow:
+            narrow, denied, hints = narrow | (wrong & widened), NOBODY, {}
+            continue
         denied |= wrong
         hints |= fresh
     owners = {path.rpartition(".")[0] for path in splitter.places}

@@ -148,6 +148,9 @@ def _product(splitter: GraphSplitter, record: ExecSymbol) -> Made | None:
     columns = right - 2 if attrs.transpose_b else right - 1
     root, parts = splitter.part_of(b, columns)
     weight, of_a = splitter.free(root), splitter.split_of(a)
+    if of_a is not None and root == b and splitter.widens(b, columns, inner[1]):
+        splitter.join(a, is_worth=True)
+        of_a = None
     if weight is not None and weight.request == "row":
         splitter.decide(root, inner[1])
     elif weight is not None and (weight.request or (of_a is None and weight.path not in splitter.denied)):
