@@ -23,7 +23,7 @@ class Settings:
     the next time, and `kept_bytes` what their objects may take by their statements; the one that was not used for
     longest goes first. `kept_kernel_bytes` is what the kernels may take that the process keeps for commands to come; a
     program keeps its own anyway. `cached_code_bytes` is what machine code on disk may take; who sets it, sets it before
-    the first kernel is made.
+    the first kernel is made. `cached_weight_bytes` is what the weights on disk may take that processes share.
 
     `repeating_seconds` is how long a compilation within a limit may look for what to run again; None waits for all that
     there is to find. What was found by then is used, so another machine, or another run, may repeat other execs.
@@ -39,6 +39,7 @@ class Settings:
     kept_bytes: int = 256 << 20
     kept_kernel_bytes: int = 64 << 20
     cached_code_bytes: int = 1 << 30
+    cached_weight_bytes: int = 8 << 30
     repeating_seconds: float | None = None
     strict_types: bool = False
 

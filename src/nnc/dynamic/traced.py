@@ -210,7 +210,8 @@ class FunctionTrace:
         key = (id(value), device)
         if key not in self._known:
             tensor = value.tensor if isinstance(value, Variable) else value
-            constant = tensor_of(tensor, None, self._pool, device=device)
+            share = isinstance(tensor, Tensor) and _stays(tensor, device)
+            constant = tensor_of(tensor, None, self._pool, device=device, share=share)
             self._known[key] = (value, TracedValue(self, self.constant(constant)))
         return self._known[key][1]
 
@@ -219,6 +220,12 @@ class FunctionTrace:
         symbol = self.graph.input(tensor.spec, "constant")
         self.constants[symbol] = tensor
         return symbol
+
+
+def _stays(tensor: Tensor, device: Device | None) -> bool:
+    """Whether it lies in a file that is mapped to be read: nobody changes it, and processes have it in memory once."""
+    here = tensor.is_contiguous and device in (None, tensor.spec.device)
+    return here and tensor.storage.file is not None and tensor.storage.read_only
 
 
 def active_trace() -> FunctionTrace | None:

@@ -19,7 +19,7 @@ import onnx
 from nnc.addresses import check_addresses
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import fill, opened
+from nnc.core.precautions.reading import MappedFile, fill, opened
 from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import DTYPES, DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS
@@ -67,6 +67,7 @@ class OnnxFile:
     `nbytes` is what was read; 0 for a message of the caller's. `weights`: what programs of this file share. The
     `digest` stands for all of its content; it is empty where that is not known, or draws numbers. The `contents` of
     large initializers are not in their messages, but here, by identity: `array` has them, `message` is whole again.
+    They lie in the `map` where that is asked for.
     """
 
     graph: onnx.GraphProto
@@ -78,6 +79,12 @@ class OnnxFile:
     weights: SharedWeights = field(default_factory=SharedWeights)
     digest: str = ""
     contents: Mapping[int, NDArray[np.uint8]] = field(default_factory=dict)
+    map: MappedFile | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """What was read and is in memory: without elements that are mapped."""
+        return self.nbytes - (sum(content.nbytes for content in self.contents.values()) if self.map else 0)
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -99,7 +106,7 @@ class OnnxFile:
 
     def array(self, tensor: onnx.TensorProto) -> Array:
         """The elements of a tensor of the file; FormatError for one that is not whole."""
-        if (file := self.files.map_of(tensor)) is not None:
+        if (file := self._map_of(tensor)) is not None:
             file.check()
         held = self.weights.array(tensor)
         if held is not None:
@@ -109,11 +116,16 @@ class OnnxFile:
     def tensor(self, tensor: onnx.TensorProto) -> Tensor:
         """A tensor of the file over the memory in which its elements are; one that is mapped is looked after."""
         made = Tensor.from_numpy(self.array(tensor))
-        made.storage.file = self.files.map_of(tensor)
+        made.storage.file = self._map_of(tensor)
         return made
 
+    def _map_of(self, tensor: onnx.TensorProto) -> MappedFile | None:
+        return self.map if id(tensor) in self.contents else self.files.map_of(tensor)
+
     def own_bytes(self, tensors: Iterable[Tensor]) -> int:
-        """Bytes of those tensors that lie where the file was read to, which are in `nbytes` too."""
+        """Bytes of those tensors that lie where the file was read to, which are in `held_bytes` too."""
+        if self.map is not None:
+            return 0
         own = {int(content.ctypes.data) for content in self.contents.values()}
         return sum(tensor.spec.nbytes for tensor in tensors if tensor.storage.address in own)
 
@@ -122,12 +134,11 @@ class OnnxFile:
 def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, mapped: bool = False) -> OnnxFile:
     """The model in a file, in bytes or in a message; FormatError for anything that is no whole ONNX model.
 
-    External data is `mapped` when asked, as `load` has it.
+    Elements are `mapped` when asked, as `load` has it.
     """
     check_addresses("reading an ONNX model", LIBRARY_BYTES)
     if isinstance(source, onnx.ModelProto | bytes) and mapped:
-        got = "mapped=True without a path"
-        raise UsageError("onnx", got=got, need="a file with external data beside it", fix="load a path")
+        raise UsageError("onnx", got="mapped=True without a path", need="a file", fix="load a path")
     if isinstance(source, onnx.ModelProto):
         return _checked(source, 0)
     if isinstance(source, bytes):
@@ -137,7 +148,7 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, mapped: bo
         if size > MOST_MESSAGE_BYTES:
             raise FormatError(str(source), got=f"{size:,} bytes", need=f"{need} of at most {MOST_MESSAGE_BYTES:,}")
         place = Path(source)
-        message = divided(partial(_part, place, handle), partial(fill, place, handle), size)
+        message = divided(partial(_part, place, handle), partial(fill, place, handle), size, mapped=mapped)
     return _parsed(message, size, folder, mapped)
 
 
@@ -168,7 +179,9 @@ def _parsed(message: DividedMessage, nbytes: int, folder: Path | None, mapped: b
     contents = {initializers[number]: content for number, content in message.elements.items()}
     # Of a file to which others belong nothing is kept, as its digest does not stand for these.
     is_known = SETTINGS.cache_folder is not None and not any(mark in message.rest for mark in MARKS)
-    return replace(file, files=files, contents=contents, digest=message.digest if is_known else "")
+    file.weights.is_mapped = mapped
+    digest = message.digest if is_known else ""
+    return replace(file, files=files, contents=contents, digest=digest, map=message.map)
 
 
 def _checked(model: onnx.ModelProto, nbytes: int) -> OnnxFile:

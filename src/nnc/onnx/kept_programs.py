@@ -25,6 +25,7 @@ from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
 from nnc.onnx.file import TWINS, OnnxFile
 from nnc.onnx.node import Array, Unknown
+from nnc.onnx.weights import MOST_PACKED
 from nnc.symbolic import Arena, MemoryStatement
 from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
 from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk, makers_digest
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from nnc.onnx.node_values import OnnxValue
     from nnc.symbolic import Compiled, Symbol, TensorKey
 
-# Weights that follow from others lie in one entry of the disk where they have at most this many bytes.
-MOST_PACKED = 1 << 16
 # What an entry says of a file whose operators are all served, and the bytes of all such entries.
 SUPPORTED, MOST_SUPPORT = b"served", 1 << 20
 # What a record of another form raises where it is read.
@@ -127,8 +126,9 @@ class ProgramPlace:
     def _program(self, values: Mapping[str, Any], arena: Arena) -> CachedProgram | None:
         stored = stored_program(values["program"])
         pack = None if values["pack"] is None else self._made(*values["pack"])
-        rows = zip(values["bound"], stored.bound, strict=True)
-        tensors = [self._bound(row, nbytes, pack) for row, nbytes in rows]
+        rows = list(zip(values["bound"], stored.bound, strict=True))
+        made = self._all_made({row: nbytes for row, nbytes in rows if isinstance(row, str)})
+        tensors = [self._bound(row, nbytes, pack, made) for row, nbytes in rows]
         whole = [tensor for tensor in tensors if tensor is not None]
         program = restored(stored, whole, arena) if len(whole) == len(tensors) else None
         if program is None:
@@ -140,14 +140,26 @@ class ProgramPlace:
         nbytes, making, held = (int(values[name]) for name in ("nbytes", "making", "held"))
         return CachedProgram(program, inputs, outputs, nbytes, making, held, self.file.own_bytes(whole))
 
-    def _bound(self, row: int | str | list[int], nbytes: int, pack: Tensor | None) -> Tensor | None:
+    def _bound(
+        self, row: int | str | list[int], nbytes: int, pack: Tensor | None, made: Mapping[str, Tensor]
+    ) -> Tensor | None:
         """A tensor of the file by its number; of what was made: a small one by its place in the pack, else by name."""
         if isinstance(row, int):
             return self.file.tensor(self.file.weights.initializer(row))
         if isinstance(row, str):
-            return self._made(row, nbytes)
+            return made.get(row)
         (begin,) = row
         return None if pack is None else Tensor(TensorSpec((nbytes,), U8), pack.storage, begin)
+
+    def _all_made(self, sizes: Mapping[str, int]) -> Mapping[str, Tensor]:
+        """All bytes of these names that are there, where they are mapped in one file; else none of them."""
+
+        def load() -> dict[str, Tensor] | None:
+            made = {name: tensor for name, nbytes in sizes.items() if (tensor := self._made(name, nbytes)) is not None}
+            return made if len(made) == len(sizes) else None
+
+        made = self.file.weights.mapped(sizes, load) if sizes and self.file.weights.is_mapped else load()
+        return made or {}
 
     def _made(self, name: str, nbytes: int) -> Tensor | None:
         """Bytes of that name, in one place for all who read them."""

@@ -168,7 +168,9 @@ class OnnxModel:
         others = [entry.memory() for entry in programs if entry is not largest]
         running = statement.process + sum(other.bound + other.program + other.outputs for other in others)
         running -= sum(entry.inside for entry in programs)
-        beside = IMPORTER + self.file.nbytes + max(running, *(entry.making for entry in programs)) - statement.process
+        beside = (
+            IMPORTER + self.file.held_bytes + max(running, *(entry.making for entry in programs)) - statement.process
+        )
         return replace(statement, beside=beside)
 
     def compiled(self, **sizes: int) -> Compiled:
@@ -308,7 +310,7 @@ class OnnxModel:
             trim_after(program.making)
             entries = [entry for entry in self._programs.values() if not isinstance(entry, OnnxStages)]
             kept = [entry.resident for entry in entries]
-            beside = 0 if self._depth else self.file.nbytes + IMPORTER
+            beside = 0 if self._depth else self.file.held_bytes + IMPORTER
             beside -= max((entry.inside for entry in entries), default=0)
             self._arena.fit(
                 self, (entry for entry in kept if entry is not None), name=self.file.graph.name, beside=beside
@@ -401,8 +403,9 @@ def load(
     back. What its programs compute lies in the `arena`, where one is shared (`nnc.arena`).
 
     External data is read at the first run, unless it is to be `mapped`: then pages of its files are read when they are
-    touched. Nobody may change these meanwhile; where one was shortened, a run is a FormatError. Weights that are folded
-    or laid in blocks are copies.
+    touched. Nobody may change these meanwhile; where one was shortened, a run is a FormatError. Processes that map one
+    model have its weights in memory once: what the file itself holds, and weights that are folded or laid in blocks,
+    lie in files of the cache folder then, and are made by the first process that wants them.
 
     >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
     >>> model = nnc.onnx.load("net.onnx")

@@ -16,16 +16,25 @@ from numpy.typing import NDArray
 
 import onnx
 from nnc.classes import dataclass
+from nnc.core.values.dtype import U8
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.symbolic.sharing.mapped_weights import WeightBlock, mapped_weights
 
 Array = NDArray[Any]
+# Weights that follow from others lie in one entry of the disk where they have at most this many bytes, and in no map.
+MOST_PACKED = 1 << 16
 
 
 @dataclass(slots=True, eq=False)
 class SharedWeights:
-    """`messages` are the tensors of a file, by identity. A copy of it shares nothing with it."""
+    """`messages` are the tensors of a file, by identity. A copy of it shares nothing with it.
+
+    Where it `is_mapped`, what is made lies in files that other processes map too.
+    """
 
     messages: Mapping[int, onnx.TensorProto] = field(default_factory=dict)
+    is_mapped: bool = False
     _arrays: WeakValueDictionary[int, Array] = field(default_factory=WeakValueDictionary)
     _tensors: WeakValueDictionary[str, Tensor] = field(default_factory=WeakValueDictionary)
 
@@ -58,6 +67,20 @@ class SharedWeights:
         numbers = {message: number for number, message in enumerate(self.messages)}
         held = {int(array.ctypes.data): numbers[message] for message, array in self._arrays.items()}
         return {address: held[address] for address in addresses if address in held}
+
+    def mapped(
+        self, sizes: Mapping[str, int], make: Callable[[], Mapping[str, Tensor] | None]
+    ) -> dict[str, Tensor] | None:
+        """Bytes by their sha256, in a file that other processes map too: made where nobody has made it."""
+        order, specs = sorted(sizes), [TensorSpec((sizes[name],), U8) for name in sorted(sizes)]
+        name = f"made {' '.join(order)}"
+        held = mapped_weights(name, specs)
+        if held is None:
+            made = make()
+            if made is None:
+                return None
+            held = WeightBlock.of([made[name] for name in order]).kept(name)
+        return dict(zip(order, held, strict=True))
 
     def shared(self, name: str, make: Callable[[], Tensor | None]) -> Tensor | None:
         """The tensor of that name, which is made where nobody holds it."""

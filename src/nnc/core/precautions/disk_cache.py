@@ -20,10 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from nnc.classes import dataclass
+from nnc.core.precautions.reading import MappedFile
 from nnc.core.precautions.shield import Shield
+from nnc.errors import FormatError
 
 MAGIC = b"NNCOBJ2\n"
 CHECKSUM_BYTES = 32
+# Where the content of an entry begins.
+FRONT_BYTES = len(MAGIC) + CHECKSUM_BYTES
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 PRIVATE = 0o700
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -65,9 +69,8 @@ class DiskCache:
         path = folder / f"{key}{self.suffix}" if folder is not None and self._is_usable(folder) else None
         entry = _read(path) if path is not None else None
         if path is not None and entry is not None:
-            start = len(MAGIC) + CHECKSUM_BYTES
-            content = memoryview(entry)[start:]
-            if entry[:start] == MAGIC + _checksum(key, content):
+            content = memoryview(entry)[FRONT_BYTES:]
+            if entry[:FRONT_BYTES] == MAGIC + _checksum(key, content):
                 self.hits += 1
                 _note_use(path)
                 return content
@@ -75,12 +78,39 @@ class DiskCache:
         self.misses += 1
         return None
 
+    def mapped(self, key: str) -> MappedFile | None:
+        """The whole entry of `key`, mapped, whose content begins at `FRONT_BYTES`; None as `load` has it.
+
+        Processes that map it have it in memory once. Who makes room, or an entry anew, leaves what is mapped as it was.
+        """
+        folder = self.entries
+        if folder is None or not self._is_usable(folder):
+            return None
+        path = folder / f"{key}{self.suffix}"
+        try:
+            if not _is_trusted(path.lstat()):
+                return None
+            file = MappedFile(path)
+        except (OSError, FormatError):
+            return None
+        content = memoryview(file.content)
+        if content[:FRONT_BYTES] != MAGIC + _checksum(key, content[FRONT_BYTES:]):
+            self._warn("damaged or foreign entries are ignored and made again")
+            with suppress(OSError):
+                path.unlink()
+            return None
+        _note_use(path)
+        return file
+
     def holds(self, key: str) -> bool:
         """Whether there is an entry of this key, whatever is in it."""
         return self.entries is not None and (self.entries / f"{key}{self.suffix}").is_file()
 
-    def store(self, key: str, content: bytes | memoryview) -> None:
-        """Keep it; a folder that cannot be written, or is not ours, is left alone."""
+    def store(self, key: str, content: bytes | memoryview, *, first: bool = False) -> None:
+        """Keep it; a folder that cannot be written, or is not ours, is left alone.
+
+        Of those who store a key as the `first`, one does: all map the same file.
+        """
         folder = self.entries
         if folder is None:
             return
@@ -92,7 +122,7 @@ class DiskCache:
                 nbytes = len(MAGIC) + len(checksum) + len(content)
                 if self._is_turn(checksum, nbytes):
                     self._make_room(folder, nbytes)
-                _write(folder, f"{key}{self.suffix}", (MAGIC, checksum, content))
+                _write(folder, f"{key}{self.suffix}", (MAGIC, checksum, content), first)
 
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """The keys of all entries with their bytes; none of a folder that is not used."""
@@ -176,6 +206,12 @@ def _is_own(status: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
 
 
+def _is_trusted(status: os.stat_result) -> bool:
+    """Whether it is a plain file of this user that nobody else can write, and no link."""
+    closed = os.name != "posix" or not status.st_mode & OTHERS_WRITE
+    return stat.S_ISREG(status.st_mode) and _is_own(status) and closed
+
+
 def _read(path: Path) -> bytes | None:
     """The content of a file that nobody else can have written; nothing (b"") of any other; None without a file."""
     with Shield():
@@ -186,9 +222,7 @@ def _read(path: Path) -> bytes | None:
         except OSError:
             return b""
         try:
-            status = os.fstat(handle)
-            closed = os.name != "posix" or not status.st_mode & OTHERS_WRITE
-            if not (stat.S_ISREG(status.st_mode) and _is_own(status) and closed):
+            if not _is_trusted(os.fstat(handle)):
                 return b""
             with os.fdopen(handle, "rb", closefd=False) as file:
                 return file.read()
@@ -198,14 +232,19 @@ def _read(path: Path) -> bytes | None:
             os.close(handle)
 
 
-def _write(folder: Path, name: str, parts: Sequence[bytes | memoryview]) -> None:
+def _write(folder: Path, name: str, parts: Sequence[bytes | memoryview], first: bool) -> None:
     with Shield():
         temporary = folder / f".{os.urandom(8).hex()}.part"
         handle = os.open(temporary, NEW, stat.S_IRUSR | stat.S_IWUSR)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.writelines(parts)
-            os.replace(temporary, folder / name)
+            if first:
+                with suppress(FileExistsError):
+                    os.link(temporary, folder / name)
+                temporary.unlink()
+            else:
+                os.replace(temporary, folder / name)
         except OSError:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)

@@ -181,14 +181,17 @@ class MappedFile(HeldFile):
     """The bytes of a plain file as they are on the disk, read where they are touched. `check` before each use.
 
     What somebody writes into the file is seen; of one that became shorter a touch beyond its end would end the
-    process (SIGBUS), so `check` says so before.
+    process (SIGBUS), so `check` says so before. A `private` one may be written, which only this process sees: pages
+    that are written are its own from then on.
     """
 
     __slots__ = ("content",)
 
-    def __init__(self, path: Path | str, need: str = "a readable file", *, writable: bool = False) -> None:
+    def __init__(
+        self, path: Path | str, need: str = "a readable file", *, writable: bool = False, private: bool = False
+    ) -> None:
         super().__init__(path, need, writable=writable)
-        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+        access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY if private else mmap.ACCESS_READ
         try:
             self.content = mmap.mmap(self._handle, self.size, access=access) if self.size else b""
         except (OSError, ValueError) as error:

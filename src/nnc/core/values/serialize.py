@@ -134,15 +134,15 @@ def _bytes_of(tensor: Tensor | FileTensor) -> memoryview:
 
 
 @checked
-def load_tensors(path: Path | str, *, mapped: bool = False) -> TensorFile:
+def load_tensors(path: Path | str, *, mapped: bool = False, private: bool = False) -> TensorFile:
     """Read a safetensors file, straight into the memory of its tensors. FormatError says what is wrong with it.
 
     With `mapped` nothing is read before it is touched, and the tensors are read-only: for files larger than memory.
     Nobody may change such a file meanwhile: what is written into it is seen, and where it was shortened the next use of
-    a tensor is a FormatError.
+    a tensor is a FormatError. Where they are `private` too they may be written: such pages are this process's own then.
     """
     if mapped:
-        mapping = MappedFile(path, NEED)
+        mapping = MappedFile(path, NEED, private=private)
         table = _table(mapping)
         body = Storage.mapping(mapping, table.start)
     else:

@@ -110,7 +110,8 @@ def load(
 
     FormatError for a file that is none, and where it does not hold the tensors of the model: then nothing is set. It is
     read whole before anything is set, so that for a moment there are two of each tensor; a mapped one is copied page
-    by page.
+    by page, except into a `Model`, whose tensors are those of the file then: processes that map one file have its
+    weights in memory once. What such a model trains is its own, and never written to the file.
     `map_location` is the device of what is read; nothing but tensors is ever read, so `weights_only` changes nothing.
     Unless `strict`, what fits is set; `rename` and a report of the rest are those of `Model.load_state_dict`.
 
@@ -119,13 +120,14 @@ def load(
     {'x': Variable(i64[3], constant)
     [0 1 2]}
     """
-    tensors = _zipped(path) if str(path).endswith(".npz") else stored_tensors(path, mapped=mapped)
+    assign = mapped and isinstance(model, Model)
+    tensors = _zipped(path) if str(path).endswith(".npz") else stored_tensors(path, mapped=mapped, private=assign)
     if model is None:
         return Stored((name, tensor(entry, share=True, device=map_location)) for name, entry in tensors.items())
     if isinstance(model, LayerState):
         model.load_state_dict({name: entry.numpy() for name, entry in tensors.items()}, strict=strict)
         return model
-    model.load_state_dict({name: entry.numpy() for name, entry in tensors.items()}, strict=strict, rename=rename)
+    model.load_state_dict(tensors, strict=strict, rename=rename, assign=assign)
     return model
 
 

@@ -16,6 +16,7 @@ from nnc.nn.steps.model_step import ModelStep, PlannedStep
 from nnc.nn.steps.step_builder import StepBuilder
 from nnc.nn.steps.training_steps import optimizers_of
 from nnc.parallel import Simulation, Wire, simulate_stages
+from nnc.symbolic.sharing.mapped_weights import can_be_mapped
 
 # Sizes of a range that are planned at once: a mistyped one is told before it takes hours.
 MOST_SIZES = 10_000
@@ -152,8 +153,13 @@ class ModelSteps(ModelWeights):
             precision=program.precision,
             kept_bytes=self._programs.kept.nbytes,
         )
+        mapped = self._own.mapped_bytes
         if kind is StepKind.FREEZE:
-            return replace(memory, weights=sum(symbol.spec.nbytes for symbol in program.frozen), beside=weights)
+            own = sum(symbol.spec.nbytes for symbol in program.frozen)
+            shared = own if mapped and can_be_mapped(own) else 0
+            return replace(memory, weights=own, beside=weights - mapped, mapped=shared)
+        if not kind.updates:
+            memory = replace(memory, mapped=mapped)
         bound = len(self._programs.bound())
         memory = replace(memory, arena=self._programs.arena.nbytes, programs=bound)
         if kind is StepKind.GENERATE:

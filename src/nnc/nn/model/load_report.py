@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 from nnc.classes import dataclass
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
+from nnc.errors import FormatError
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +60,15 @@ class LoadReport:
 def _fits(values: NDArray[np.generic], tensor: Tensor | TensorSpec) -> bool:
     """True when the values are numbers that the tensor's element type can take without a change of kind."""
     return bool(np.can_cast(values.dtype, tensor.dtype.numpy, "same_kind"))
+
+
+def renamed(values: Mapping[str, V], rules: Mapping[str, str]) -> dict[str, V]:
+    """The values by names in which each regular expression is replaced; FormatError where two come to one."""
+    named: dict[str, V] = {}
+    for path, value in values.items():
+        for pattern, replacement in rules.items():
+            path = re.sub(pattern, replacement, path)
+        named[path] = value
+    if len(named) < len(values):
+        raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
+    return named

@@ -26,8 +26,8 @@ from nnc.nn.layers.layer import Input, Layer, UpTo
 from nnc.nn.model.by_name import LossChoice, LossWeights, losses_of, optimizer_of
 from nnc.nn.model.eager_model import eager_outputs, follow, leaves_of
 from nnc.nn.model.figures import Evaluation
+from nnc.nn.model.model_option import ModelOption
 from nnc.nn.model.model_saving import save_model
-from nnc.nn.model.model_weights import ModelOption
 from nnc.nn.model.spans import rows_between, spans
 from nnc.nn.model.summary import ModelSummary, summarize, timed
 from nnc.nn.model.updating import ModelUpdates
@@ -293,7 +293,8 @@ class Model(ModelUpdates, Answering):
         """The prediction step for `batch` examples with weights of its own: those that the model has now.
 
         What depends on weights alone, such as a batch norm that is folded into them, is computed here, once. Whatever
-        happens to the model's tensors later does not reach the step.
+        happens to the model's tensors later does not reach the step. Where these are mapped (`nnc.load`), so are they:
+        processes that freeze the same model have its weights in memory once.
 
         With `quantize` the weights of products and convolutions are 8-bit integers, one scale per output channel:
         "weights" multiplies in f32, "dynamic" also has each activation in 8 bits, by a scale found in each run, and
@@ -302,8 +303,7 @@ class Model(ModelUpdates, Answering):
         self.check_whole("freeze")
         key = StepKey(StepKind.FREEZE, batch, length, quantization=quantize)
         frozen = FrozenWeights.of(self._programs.plan(key), self.tensors(), self.options)
-        self.between_updates("freeze", frozen.take)
-        return frozen.step(self.options.arena)
+        return frozen.step(self.between_updates("freeze", frozen.take), self.options.arena)
 
     @checked
     def freeze_generation(self, batch: Count = 1, *, quantize: QuantizationMode | None = None) -> FrozenGeneration:

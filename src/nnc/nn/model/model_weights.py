@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import check_made, checked, explained_as
+from nnc.arguments import checked, explained_as
 from nnc.core.precautions.shield import Shield
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, Device, device_of
@@ -23,7 +22,8 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
-from nnc.nn.model.load_report import LoadReport
+from nnc.nn.model.load_report import LoadReport, renamed
+from nnc.nn.model.model_option import ModelOption, RanksOption
 from nnc.nn.model.rank_places import placed
 from nnc.nn.model.tied_weights import with_ties, without_ties
 from nnc.nn.optimization.interruption import UpdateMark
@@ -45,39 +45,6 @@ from nnc.parallel.compression import Compression
 from nnc.symbolic import Arena, Symbol, SymbolicGraph
 
 R = TypeVar("R")
-V = TypeVar("V")
-
-
-class ModelOption(Generic[V]):
-    """A field of the model's `options` as an attribute; set anew, it counts for programs that are planned later."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, model: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, model: ModelWeights, owner: type) -> V: ...
-    def __get__(self, model: ModelWeights | None, owner: type) -> Self | V:
-        return self if model is None else getattr(model.options, self._name)
-
-    def __set__(self, model: ModelWeights, value: V) -> None:
-        check_made(ModelOptions, (), {self._name: value})
-        model.options = replace(model.options, **{self._name: value})  # type: ignore[arg-type]  # of this field
-
-
-class RanksOption(ModelOption[V]):
-    """A field that says who keeps what; it is set before there are tensors that it would change."""
-
-    def __set__(self, model: ModelWeights, value: V) -> None:
-        before, specs = model.options, model._own.specs
-        super().__set__(model, value)
-        try:
-            model._own.specs = placed(model.options, specs)
-            model._own.keep_by(model.options.sharding)
-        except BaseException:
-            model.options, model._own.specs = before, specs
-            raise
 
 
 @explained_as("Model")
@@ -337,30 +304,39 @@ class ModelWeights:
         return self.between_updates("state_dict", copies)
 
     def load_state_dict(
-        self, values: Mapping[str, ArrayLike], *, strict: bool = True, rename: Mapping[str, str] | None = None
+        self,
+        values: Mapping[str, ArrayLike | Tensor],
+        *,
+        strict: bool = True,
+        rename: Mapping[str, str] | None = None,
+        assign: bool = False,
     ) -> LoadReport:
         """Set parameters and statistics; FormatError lists what is missing or unfit, and then nothing is set.
 
         Unless `strict`, what fits is set and the rest reported. `rename` maps regular expressions to their replacements
-        in the names of `values`, one after the other: `{r"^encoder\\.": "body."}`.
+        in the names of `values`, one after the other: `{r"^encoder\\.": "body."}`. With `assign` tensors of the same
+        shape and type become the model's own, as in PyTorch: nothing is copied, and programs are made anew.
         """
-        renamed = {_renamed(path, rename or {}): as_array(value) for path, value in values.items()}
-        if len(renamed) < len(values):
-            raise FormatError("state", got="two tensors of one name", need="a name for each", fix="look at `rename`")
-        renamed = dict(without_ties(self.layer, renamed))
-        tensors = self.tensors()
-        report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, renamed)
+        named = without_ties(self.layer, renamed(values, rename or {}))
+        arrays = {path: as_array(v.numpy() if isinstance(v, Tensor) else v) for path, v in named.items()}
+        report = LoadReport.of({path: row.spec for path, row in self.specs.items()}, arrays)
         if strict and not report.complete:
             raise FormatError("state", got=str(report), need=f"the {len(self.specs)} tensors of this model")
 
         def load() -> None:
             with Shield():
-                for path in tensors.keys() & set(report.loaded):
-                    tensors[path].copy_from(self._own.kept_of(path, renamed[path]))
+                whole = {path: v for path in report.loaded if assign and isinstance(v := named[path], Tensor)}
+                taken = self._own.assign(whole)
+                tensors = self.tensors()
+                for path in tensors.keys() & set(report.loaded) - taken:
+                    tensors[path].copy_from(self._own.kept_of(path, arrays[path]))
+                if taken:
+                    self._start()
                 if report.complete:
                     self.accept_interrupted_update()
 
-        self.exclusively(load)
+        with self._programs.making:
+            self.exclusively(load)
         return report
 
     def save_weights(self, path: Path | str) -> None:
@@ -373,8 +349,7 @@ class ModelWeights:
 
     def load_weights(self, path: Path | str, *, strict: bool = True) -> LoadReport:
         """Set parameters and statistics to those of a file, as `load_state_dict` does."""
-        stored = stored_tensors(path)
-        return self.load_state_dict({name: entry.numpy() for name, entry in stored.items()}, strict=strict)
+        return self.load_state_dict(stored_tensors(path), strict=strict)
 
     @overload
     def zip_map(
@@ -439,12 +414,6 @@ def _first_scaling(options: ModelOptions) -> Scaling:
 
 def _named(tensors: Mapping[str, T], path: str) -> T:
     """The tensor at `path`; FormatError when it is missing."""
-    if path not in tensors:
-        raise FormatError("apply", got=f"no tensor for {path}", need="one for each path of the model's tensors()")
-    return tensors[path]
-
-
-def _renamed(path: str, rules: Mapping[str, str]) -> str:
-    for pattern, replacement in rules.items():
-        path = re.sub(pattern, replacement, path)
-    return path
+    if path in tensors:
+        return tensors[path]
+    raise FormatError("apply", got=f"no tensor for {path}", need="one for each path of the model's tensors()")

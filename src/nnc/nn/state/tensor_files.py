@@ -30,9 +30,12 @@ def is_of_layers(path: Path | str) -> bool:
 
 
 @checked
-def stored_tensors(path: Path | str, *, mapped: bool = False) -> Mapping[str, Tensor]:
-    """The tensors of a safetensors file, of all files that an index names, or of a folder that has either."""
-    return _stored(Path(path), lambda place: load_tensors(place, mapped=mapped).tensors)
+def stored_tensors(path: Path | str, *, mapped: bool = False, private: bool = False) -> Mapping[str, Tensor]:
+    """The tensors of a safetensors file, of all files that an index names, or of a folder that has either.
+
+    `mapped` and `private` as `load_tensors` has them.
+    """
+    return _stored(Path(path), lambda place: load_tensors(place, mapped=mapped, private=private).tensors)
 
 
 @checked

@@ -18,8 +18,8 @@ class ModelMemory:
     a limit on memory costs, if it costs anything, and `precision` that of products where it is not the parameters'.
     `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
     tensors that a frozen step leaves where they are, or the gradients that batches add up. `cache` is what a generation
-    keeps of earlier tokens. `mapped` are weights that stay in their file, of which `read` are read for each token: from
-    memory, as far as the system has room for them.
+    keeps of earlier tokens. `mapped` are weights that stay in their file, which all processes share that map it; of a
+    language model `read` of them are read for each token: from memory, as far as the system has room for them.
     """
 
     step: MemoryStatement
@@ -51,14 +51,19 @@ class ModelMemory:
         """About what a process takes that uses this model alone, imports and inputs of the caller's left out.
 
         total + tensors beside + results handed out + programs + scratch of workers + compiling + nnc's own start
+
+        without what is `mapped`, which is there once for all processes.
         """
         step = self.step
-        return self.total + self.beside + self.kept_bytes + step.process - step.arena - step.bound - step.program
+        outside = step.process - step.arena - step.program - (step.bound - step.mapped)
+        return self.resident + self.beside + self.kept_bytes + outside
 
     def __str__(self) -> str:
         state = f"cache {self.cache} B" if self.cache else f"optimizer state {self.optimizer_state} B"
         beside = f"weights {self.weights} B, {state}, together {self.total} B"
         beside += f", in all a process of about {self.process} B"
+        if self.mapped:
+            beside += f" beside {self.mapped} B of a file that others may share"
         if self.step.compiling:
             beside += f" ({self.step.compiling} B of it for compiling)"
         if self.programs:

@@ -148,6 +148,36 @@ class ModelTensors:
             for name, spec in part.state_specs(self.sharding.state_spec(self.specs[path])).items()
         }
 
+    def assign(self, tensors: Mapping[str, Tensor]) -> frozenset[str]:
+        """Have these in the place of ours; the paths of those that can be: whole ones of the host, of the same spec."""
+        rows = self.own_specs.items() if self.device.is_host else ()
+        fit = {
+            path: tensor
+            for path, row in rows
+            if (tensor := tensors.get(path)) is not None
+            and tensor.spec == row.spec
+            and tensor.is_contiguous
+            and self.sharding.has_whole(row)
+        }
+        for group, trainable in (("parameters", True), ("statistics", False)):
+            paths = [path for path, row in self.own_specs.items() if row.trainable is trainable]
+            if fit.keys() & paths:
+                ours = self._groups.get(group, {})
+                rest = {
+                    path: ours[path] if path in ours else self._first(self.specs[path])
+                    for path in paths
+                    if path not in fit
+                }
+                self._groups[group] = {path: fit[path] if path in fit else rest[path] for path in paths}
+        return frozenset(fit)
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes of parameters and statistics that are those of a file, which all processes share that map it."""
+        groups = (self._groups.get(name, {}) for name in ("parameters", "statistics"))
+        tensors = (tensor for group in groups for tensor in group.values())
+        return sum(tensor.spec.nbytes for tensor in tensors if tensor.storage.file is not None)
+
     def homes(self, kind: StepKind, optimizer: Optimizer) -> dict[str, Tensor]:
         """The tensors that a step of this kind reads and renews, by name."""
         homes = self.parameters | self.statistics

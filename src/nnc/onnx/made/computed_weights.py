@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 
 from nnc.core.values.spec import Blocked
 from nnc.core.values.tensor import Tensor
-from nnc.onnx.weights import SharedWeights
+from nnc.onnx.weights import MOST_PACKED, SharedWeights
 from nnc.symbolic import Symbol, TensorKey, compile
 from nnc.symbolic.passes import Beforehand, prune
+from nnc.symbolic.sharing.mapped_weights import content_name
 from nnc.symbolic.sharing.value_names import value_names
 
 
@@ -41,8 +42,22 @@ def computed_weights(
     folding = compile(before.graph, tuple(bind), given=read, bind=bind, backend="reference")
     folding.run()
     folding.clear()  # now: what it is made of refers to itself, and would keep the arena until somebody looks for that
+    making = sum(value.spec.nbytes for value in own.values())
+    if weights.is_mapped:
+        own = _mapped(weights, own)
     for symbol, tensor in own.items():
         weights.hold(places[symbol], tensor)
     # The reference has a second copy of what it puts into blocks, one tensor after the other.
     copied = max((value.spec.nbytes for value in own.values() if isinstance(value.spec.layout, Blocked)), default=0)
-    return kept | own, sum(value.spec.nbytes for value in own.values()) + folding.memory().arena + copied
+    return kept | own, making + folding.memory().arena + copied
+
+
+def _mapped(weights: SharedWeights, own: Mapping[Symbol, Tensor]) -> dict[Symbol, Tensor]:
+    """The same, of which large ones lie in a file that other processes map."""
+    names = {symbol: content_name(tensor) for symbol, tensor in own.items() if tensor.spec.nbytes > MOST_PACKED}
+    tensors = {name: own[symbol] for symbol, name in names.items()}
+    sizes = {name: tensor.spec.nbytes for name, tensor in tensors.items()}
+    mapped = (weights.mapped(sizes, lambda: tensors) if sizes else None) or {}
+    held = {symbol: mapped[name] for symbol, name in names.items()}
+    placed = {symbol: Tensor(own[symbol].spec, tensor.storage, tensor.offset) for symbol, tensor in held.items()}
+    return {symbol: placed.get(symbol, tensor) for symbol, tensor in own.items()}

@@ -179,7 +179,8 @@ class ProgramMaker:
         check_memory(compiled.memory(), held)
         used = {name: operand for name, operand in inputs.items() if is_used(operand)}
         inside = self.file.own_bytes(given.values()) if self.device.is_host else 0
-        nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in own.values())
+        anonymous = [entry for entry in own.values() if entry.storage.file is None]
+        nbytes = compiled.memory().program + sum(entry.spec.nbytes for entry in anonymous)
         making += compiled.memory().making
         return OnnxProgram(compiled, used, draft.outputs, nbytes, making, wanted, held, inside)
 

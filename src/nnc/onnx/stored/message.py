@@ -9,15 +9,20 @@ alignment. Here elements go from the file straight into memory of their own, and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.classes import dataclass
+from nnc.core.precautions.reading import MappedFile
+from nnc.core.values.dtype import U8
 from nnc.core.values.leb128 import written_number
+from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import Storage
+from nnc.core.values.tensor import Tensor
+from nnc.symbolic.sharing.mapped_weights import WeightBlock, mapped_weights
 
 Content: TypeAlias = NDArray[np.uint8]
 # So many bytes from an offset on, and an array filled from an offset on.
@@ -30,6 +35,8 @@ VARINT, BYTES = 0, 2
 FIXED = {1: 8, 5: 4}
 # Elements of fewer bytes stay in the message: a few more fields cost more time than they save memory.
 LARGE = 1 << 16
+# Bytes of elements that are read at a time where they do not stay.
+PART = 1 << 20
 # The longest tag and length that a field may begin with.
 MOST_FRONT = 20
 
@@ -63,15 +70,22 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DividedMessage:
-    """The bytes of the message that is left, the elements of initializers by their number, and sha256 of all bytes."""
+    """The bytes of the message that is left, the elements of initializers by their number, and sha256 of all bytes.
+
+    Where elements lie in a file that processes share, it is the `map`.
+    """
 
     rest: bytes
     elements: Mapping[int, Content]
     digest: str
+    map: MappedFile | None = None
 
 
-def divided(take: Take, fill: Fill, size: int) -> DividedMessage:
-    """A message of `size` bytes in two; bytes that are none stay together, for protobuf to say so."""
+def divided(take: Take, fill: Fill, size: int, *, mapped: bool = False) -> DividedMessage:
+    """A message of `size` bytes in two; bytes that are none stay together, for protobuf to say so.
+
+    Elements that are `mapped` lie aligned in a file of the cache folder, which is made where it is not there.
+    """
     try:
         cuts = _cuts(take, size)
     except ValueError:
@@ -83,13 +97,33 @@ def divided(take: Take, fill: Fill, size: int) -> DividedMessage:
         rest += (kept, cut.replacement)
         if cut.tensor < 0:
             digest.update(take(cut.begin, cut.end - cut.begin))
+        elif mapped:
+            for begin in range(cut.begin, cut.end, PART):
+                digest.update(take(begin, min(PART, cut.end - begin)))
         else:
             content = elements[cut.tensor] = Storage.allocate(cut.end - cut.begin, "file").bytes
             fill(content.data, cut.begin)
             digest.update(content.data)
             content.flags.writeable = False
         position = cut.end
-    return DividedMessage(b"".join(rest), elements, digest.hexdigest())
+    known = digest.hexdigest()
+    if mapped and (parts := [cut for cut in cuts if cut.tensor >= 0]):
+        tensors = _mapped(fill, known, parts)
+        elements = {cut.tensor: tensor.numpy().view(np.uint8) for cut, tensor in zip(parts, tensors, strict=True)}
+        return DividedMessage(b"".join(rest), elements, known, tensors[0].storage.file)
+    return DividedMessage(b"".join(rest), elements, known)
+
+
+def _mapped(fill: Fill, digest: str, parts: Sequence[Cut]) -> list[Tensor]:
+    """The elements in a file that stands for this message, or in memory where there can be none."""
+    specs = [TensorSpec((cut.end - cut.begin,), U8) for cut in parts]
+    tensors = mapped_weights(f"elements of {digest}", specs)
+    if tensors is None:
+        block = WeightBlock.empty(specs)
+        for cut, tensor in zip(parts, block.tensors, strict=True):
+            fill(tensor.numpy().data, cut.begin)
+        tensors = block.kept(f"elements of {digest}")
+    return tensors
 
 
 def _cuts(take: Take, size: int) -> list[Cut]:

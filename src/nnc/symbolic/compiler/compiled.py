@@ -95,7 +95,8 @@ class Compiled(Uncopied):
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
-        return self.statement
+        bindings = self.bindings
+        return self.statement.over(t for root, t in bindings.tensors.items() if root not in bindings.written)
 
     @property
     def budget(self) -> Budget | None:

@@ -106,7 +106,7 @@ class StoredProgram:
         # The names of blocks are those of a graph that nobody has any more.
         problem = replace(problem, blocks=tuple(replace(block, name="") for block in problem.blocks))
         given = tuple(ports[: len(inputs)])
-        return cls(*recorded, nbytes, given, made, compiled.memory(), problem, plan), bound
+        return cls(*recorded, nbytes, given, made, compiled.statement, problem, plan), bound
 
     def content(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -295,7 +295,7 @@ class RestoredProgram(Uncopied):
 
     def memory(self) -> MemoryStatement:
         """The bytes of a run, as they were planned."""
-        return self.statement
+        return self.statement.over(self.tensors)
 
     def over(self, tensors: Sequence[Tensor], arena: Arena, begin: Callable[[], None]) -> RestoredProgram:
         """The same on other tensors of these sizes, in an arena that has room for it."""

@@ -269,7 +269,8 @@ class CachedGraph(Uncopied):
 
     def memory(self) -> MemoryStatement:
         """The bytes of this graph, exactly, without allocating any."""
-        return self.statement
+        written = self._source.written
+        return self.statement.over(t for symbol, t in self._tensors.items() if symbol.key not in written)
 
     def exclusively(self, work: Callable[[], R]) -> R:
         """As `Compiled.exclusively`."""

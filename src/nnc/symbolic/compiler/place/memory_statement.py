@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from typing import Self
 
@@ -11,6 +11,7 @@ from nnc.arguments import Size, checked
 from nnc.classes import dataclass
 from nnc.core.byte_counts import bytes_in
 from nnc.core.values.device import AnyDevice, device_of
+from nnc.core.values.tensor import Tensor
 from nnc.errors import UsageError
 
 # Bytes of the objects of a program for each exec: graphs, plan, calls, code. And what the first program of a process
@@ -70,7 +71,8 @@ class MemoryStatement:
     Beside what the plan says, `program` is about what the objects of the program take, code among them, `start` what
     comes with the first program of a process, and `scratch` what all workers keep for themselves, whatever program they
     run. `beside` is what who made the graph keeps besides, or took more than a run on the way: of an ONNX model its
-    file, other stages, and weights that were folded.
+    file, other stages, and weights that were folded. `mapped` bytes of bound tensors are those of a file, which all
+    processes share that map it; they are in no `process`.
     """
 
     arena: int
@@ -94,6 +96,12 @@ class MemoryStatement:
     devices: Mapping[str, DeviceBytes] = field(default_factory=dict, hash=False)
     any_order_bound: int = 0
     start: int = START
+    mapped: int = 0
+
+    def over(self, tensors: Iterable[Tensor | None]) -> Self:
+        """Of the same program over bound tensors that it only reads, of which some may be mapped."""
+        mapped = sum(t.spec.nbytes for t in tensors if t is not None and t.storage.file is not None)
+        return replace(self, mapped=mapped) if mapped != self.mapped else self
 
     def as_loaded(self) -> Self:
         """Of the same program, loaded from the disk: fewer objects, and nothing that planning leaves behind."""
@@ -110,9 +118,10 @@ class MemoryStatement:
         """About what a process takes that runs this alone, imports and inputs of the caller's left out.
 
         arena + bound tensors + results handed out + program + scratch of workers + beside + compiling
-        + what nnc takes to start
+        + what nnc takes to start - mapped
         """
-        return self.running + self.compiling + self.bound + self.program + self.beside + self.start
+        own = self.bound - self.mapped
+        return self.running + self.compiling + own + self.program + self.beside + self.start
 
     @property
     def running(self) -> int:
@@ -137,9 +146,13 @@ class MemoryStatement:
         return (
             f"arena {self.arena} B (lower bound {self.lower_bound} B, in any order {self.any_order_bound} B, "
             f"without reuse {self.without_reuse} B, {share:.0%}), workspace {self.workspace} B, "
-            f"bound tensors {self.bound} B{self._price()}{self._places()}; "
+            f"bound tensors {self.bound} B{self._mapped()}{self._price()}{self._places()}; "
             f"peak at step {self.peak_step}: " + ", ".join(self.peak_tensors)
         )
+
+    def _mapped(self) -> str:
+        """How many of the bound bytes other processes may share."""
+        return f" ({self.mapped} B of them mapped)" if self.mapped else ""
 
     def _places(self) -> str:
         """The arenas, where there is one outside of host memory."""
