@@ -1,8 +1,10 @@
 """Training steps below a limit on memory, one JSON line per network and limit, in bytes.
 
-    python benchmarks/budgets.py [--only NAME ...] [--limit BYTES ...] [--batch N] [--optimizer NAME] [--run]
+    python benchmarks/budgets.py [--only NAME ...] [--limit BYTES ...] [--share PERCENT ...] [--batch N]
+                                 [--optimizer NAME] [--run]
 
-Without options: the limits of CASES, planned at their batch sizes and not run. `unlimited` is the arena without limit,
+Without options: the limits of CASES, planned at their batch sizes and not run. A `--share` is a limit in percent of the
+arena without one. `unlimited` is the arena without limit,
 `any_order_bound` what no order of the execs is below, `arena` that within the limit, `work_ratio` floating-point
 operations with what runs again over those without (`nnc.ops.work`), and `seconds` the time to plan. An infeasible limit
 gives `smallest`, the least one that can be met.
@@ -105,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("--limit", type=int, nargs="+", default=[])
+    parser.add_argument("--share", type=int, nargs="+", default=[])
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd")
     parser.add_argument("--backend", default="")
@@ -116,6 +119,9 @@ def main() -> None:
         print(*run_here(name, int(batch), int(limit), optimizer, backend))
         return
     given = [(name, options.batch, limit, None) for name in options.only for limit in options.limit]
+    for name in options.only if options.share else ():
+        arena = network(name, optimizer=OPTIMIZERS[options.optimizer], backend=options.backend).memory(options.batch)
+        given += [(name, options.batch, arena.step.arena * share // 100, None) for share in options.share]
     for name, batch, limit, goal in given or [case for case in CASES if case[0] in options.only]:
         row = planned(name, batch, limit, options.optimizer, options.backend)
         if goal is not None:

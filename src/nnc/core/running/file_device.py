@@ -43,20 +43,20 @@ def file_device(folder: Folder) -> Device:
         return Device(FILE, _FOLDERS.index(path))
 
 
-def checked_folder(folder: Folder) -> Path:
+def checked_folder(folder: Folder, option: str = "offload_folder") -> Path:
     """The folder, whole; UsageError for what is none, or where no file may be made."""
     need = "a folder in which files may be made"
     if not isinstance(folder, str | os.PathLike) or not str(folder):
-        raise UsageError("offload_folder", got=shown(folder), need=need)
+        raise UsageError(option, got=shown(folder), need=need)
     if not hasattr(os, "pwrite"):
-        raise UsageError("offload_folder", got=f"a folder on {os.name}", need="a system that has pwrite")
+        raise UsageError(option, got=f"a folder on {os.name}", need="a system that has pwrite")
     try:
         path = Path(folder).resolve()
         with tempfile.TemporaryFile(dir=path):
             return path
     except (OSError, ValueError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        raise UsageError("offload_folder", got=f"{shown(str(folder))}: {reason}", need=need) from None
+        raise UsageError(option, got=f"{shown(str(folder))}: {reason}", need=need) from None
 
 
 def folder_count() -> int:

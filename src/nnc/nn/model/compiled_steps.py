@@ -172,7 +172,10 @@ class ModelSteps(ModelWeights):
         state = sum(spec.nbytes for part, whole in pairs for spec in part.state_specs(whole).values())
         state += sum(spec.nbytes for spec in sharding.error_specs([self.specs[path] for path in parts]).values())
         summed = gradients if kind.sums_gradients else 0
-        return replace(memory, gradients=gradients, optimizer_state=state, beside=summed)
+        filed = 0
+        if options.state_folder is not None and options.device.is_host:
+            filed = sum(spec.nbytes for part, whole in pairs for spec in part.state_specs(whole).values())
+        return replace(memory, gradients=gradients, optimizer_state=state, beside=summed, filed=filed)
 
 
 def _sizes(batch: int | range, kind: str, length: int | range) -> Iterator[tuple[int, str, int]]:

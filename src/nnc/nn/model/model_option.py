@@ -7,7 +7,7 @@ from typing import Generic, Protocol, Self, TypeVar, overload
 
 from nnc.arguments import check_made
 from nnc.nn.model.rank_places import placed
-from nnc.nn.steps.model_options import ModelOptions
+from nnc.nn.steps.model_options import ModelOptions, OffloadFolder
 from nnc.nn.steps.model_tensors import ModelTensors
 
 V = TypeVar("V")
@@ -18,6 +18,9 @@ class HasOptions(Protocol):
 
     options: ModelOptions
     _own: ModelTensors
+
+    def keep_states_in(self, folder: OffloadFolder | None) -> None:
+        """Have the optimizer's state in a file of the folder, or in memory."""
 
 
 class ModelOption(Generic[V]):
@@ -49,4 +52,17 @@ class RanksOption(ModelOption[V]):
             model._own.keep_by(model.options.sharding)
         except BaseException:
             model.options, model._own.specs = before, specs
+            raise
+
+
+class StateFolderOption(ModelOption[OffloadFolder | None]):
+    """Where the optimizer's state lies in a file; set anew, its values move there, or into memory."""
+
+    def __set__(self, model: HasOptions, value: OffloadFolder | None) -> None:
+        before = model.options
+        super().__set__(model, value)
+        try:
+            model.keep_states_in(model.options.state_folder)
+        except BaseException:
+            model.options = before
             raise

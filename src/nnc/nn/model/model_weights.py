@@ -23,7 +23,7 @@ from nnc.core.values.tensor import Tensor, as_array
 from nnc.errors import FormatError, UsageError
 from nnc.nn.layers.layer import Layer, ParameterSpec, Randomness, Scope
 from nnc.nn.model.load_report import LoadReport, renamed
-from nnc.nn.model.model_option import ModelOption, RanksOption
+from nnc.nn.model.model_option import ModelOption, RanksOption, StateFolderOption
 from nnc.nn.model.rank_places import placed
 from nnc.nn.model.tied_weights import with_ties, without_ties
 from nnc.nn.optimization.interruption import UpdateMark
@@ -65,6 +65,7 @@ class ModelWeights:
     cache_type = ModelOption[CacheType]()
     device = ModelOption[Device]()
     offload_folder = ModelOption[OffloadFolder | None]()
+    state_folder = StateFolderOption()
 
     def __init__(self, options: ModelOptions) -> None:
         self.options = replace(options, layer=with_ties(options.layer))
@@ -155,6 +156,16 @@ class ModelWeights:
             with self._programs.making:
                 self.between_updates("to", move)
         return self
+
+    def keep_states_in(self, folder: OffloadFolder | None) -> None:
+        """Have the optimizer's state in a file of the folder, or in memory, with its values; programs are made anew."""
+
+        def move() -> None:
+            self._own.keep_states_in(folder)
+            self._start()
+
+        with self._programs.making:
+            self.between_updates("state_folder", move)
 
     def between_updates(self, subject: str, work: Callable[[], R]) -> R:
         """`exclusively`; InterruptedUpdateError where the last update broke off while it wrote the tensors."""

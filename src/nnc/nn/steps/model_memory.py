@@ -19,7 +19,8 @@ class ModelMemory:
     `kept_bytes` is about what the objects of all kept programs take, this one's among them, and `beside` the model's
     tensors that a frozen step leaves where they are, or the gradients that batches add up. `cache` is what a generation
     keeps of earlier tokens. `mapped` are weights that stay in their file, which all processes share that map it; of a
-    language model `read` of them are read for each token: from memory, as far as the system has room for them.
+    language model `read` of them are read for each token: from memory, as far as the system has room for them. `filed`
+    bytes of the optimizer's state lie in a file of the model's `state_folder`.
     """
 
     step: MemoryStatement
@@ -35,6 +36,7 @@ class ModelMemory:
     cache: int = 0
     mapped: int = 0
     read: int = 0
+    filed: int = 0
 
     @property
     def total(self) -> int:
@@ -43,8 +45,8 @@ class ModelMemory:
 
     @property
     def resident(self) -> int:
-        """The total without what stays in its file: what has to be in memory all the time."""
-        return self.total - self.mapped
+        """The total without what stays in files: what has to be in memory all the time."""
+        return self.total - self.mapped - self.filed
 
     @property
     def process(self) -> int:
@@ -52,7 +54,7 @@ class ModelMemory:
 
         total + tensors beside + results handed out + programs + scratch of workers + compiling + nnc's own start
 
-        without what is `mapped`, which is there once for all processes.
+        without what is `mapped`, which is there once for all processes, or `filed`.
         """
         step = self.step
         outside = step.process - step.arena - step.program - (step.bound - step.mapped)
@@ -60,6 +62,7 @@ class ModelMemory:
 
     def __str__(self) -> str:
         state = f"cache {self.cache} B" if self.cache else f"optimizer state {self.optimizer_state} B"
+        state += f" in a file of {self.filed} B" if self.filed else ""
         beside = f"weights {self.weights} B, {state}, together {self.total} B"
         beside += f", in all a process of about {self.process} B"
         if self.mapped:

@@ -67,11 +67,13 @@ class ModelOptions:
     device: Device = CPU
     arena: Arena | None = None
     offload_folder: OffloadFolder | None = None
+    state_folder: OffloadFolder | None = None
 
     def __post_init__(self) -> None:
-        """UsageError where the folder is none."""
-        if self.offload_folder is not None:
-            object.__setattr__(self, "offload_folder", str(checked_folder(self.offload_folder)))
+        """UsageError where a folder is none."""
+        for name in ("offload_folder", "state_folder"):
+            if (folder := getattr(self, name)) is not None:
+                object.__setattr__(self, name, str(checked_folder(folder, name)))
 
     @property
     def guards_updates(self) -> bool:

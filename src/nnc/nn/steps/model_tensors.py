@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nnc.core.precautions.forking import fork_safe_rlock
+from nnc.core.running.file_device import Folder
+from nnc.core.running.filed_tensors import FiledTensors
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import I64, DType
 from nnc.core.values.spec import TensorSpec
@@ -43,6 +45,9 @@ class ModelTensors:
         self._seed = seed
         self._steering = TensorSpec((), steering_dtype(dtype))
         self._groups: dict[str, dict[str, Tensor]] = {}
+        # Where states of the optimizer lie in a file.
+        self.state_folder: Folder | None = None
+        self._filed: FiledTensors | None = None
         # Over the memory of the numbers that steer a pass, on a device beside it: each is written before each of them.
         self._arrays: dict[str, NDArray[np.generic]] = {}
         self._making = fork_safe_rlock()
@@ -83,11 +88,12 @@ class ModelTensors:
         return copied
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in vars(self).items() if name not in ("_making", "_arrays")}
+        return {name: value for name, value in vars(self).items() if name not in ("_making", "_arrays", "_filed")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
-        self._arrays = {}
+        self._arrays, self._filed = {}, None
+        self.keep_states_in(self.state_folder)
         self._making = fork_safe_rlock()
 
     @property
@@ -122,8 +128,31 @@ class ModelTensors:
 
     def states(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The optimizer's tensors, by path and name."""
-        specs = self.state_specs(optimizer)
-        return self._group("states", lambda: {name: self._zeros(spec) for name, spec in specs.items()})
+        return self._group("states", lambda: self._first_states(self.state_specs(optimizer)))
+
+    def keep_states_in(self, folder: Folder | None) -> None:
+        """Have them in a file of this folder, or in memory, with the values that they have."""
+        before = self._groups.get("states")
+        on_host = before is not None and all(tensor.spec.device.is_host for tensor in before.values())
+        if before is not None and on_host and (folder is not None or self._filed is not None):
+            filed, made = self._placed({name: tensor.spec for name, tensor in before.items()}, folder)
+            for name, tensor in before.items():
+                made[name].copy_from(tensor)
+            self._groups["states"], self._filed = made, filed
+        self.state_folder = folder
+
+    def _first_states(self, specs: Mapping[str, TensorSpec]) -> dict[str, Tensor]:
+        self._filed, made = self._placed(specs, self.state_folder)
+        return made
+
+    def _placed(
+        self, specs: Mapping[str, TensorSpec], folder: Folder | None
+    ) -> tuple[FiledTensors | None, dict[str, Tensor]]:
+        """Zeros, and the file in which they lie where there is a folder."""
+        if folder is None or not specs or not self.device.is_host:
+            return None, {name: self._zeros(spec) for name, spec in specs.items()}
+        filed = FiledTensors(specs, folder)
+        return filed, dict(filed.tensors)
 
     def scalars(self, optimizer: Optimizer) -> dict[str, Tensor]:
         """The numbers that steer the optimizer, by name."""
@@ -192,6 +221,8 @@ class ModelTensors:
 
     def steer(self, draws: int, scale: float, optimizer: Optimizer, values: Mapping[str, float]) -> None:
         """Write the numbers that a training pass reads: how many there were, the loss's scale, the optimizer's own."""
+        if self._filed is not None:
+            self._filed.announce()
         arrays, is_host = self._arrays, self.device.is_host
         if not arrays:
             made = {
