@@ -138,6 +138,9 @@ class ProgramPlace:
         if len(inputs) != len(stored.inputs):
             raise ValueError(f"{len(inputs)} names of {len(stored.inputs)} inputs")
         nbytes, making, held = (int(values[name]) for name in ("nbytes", "making", "held"))
+        if (mapped := program.memory().mapped) and made:
+            # Others have computed them.
+            nbytes, making = max(nbytes - mapped, program.memory().program), program.memory().making
         return CachedProgram(program, inputs, outputs, nbytes, making, held, self.file.own_bytes(whole))
 
     def _bound(

@@ -44,6 +44,7 @@ def computed_weights(
     folding.clear()  # now: what it is made of refers to itself, and would keep the arena until somebody looks for that
     making = sum(value.spec.nbytes for value in own.values())
     if weights.is_mapped:
+        making += sum(value.spec.nbytes for value in own.values() if value.spec.nbytes > MOST_PACKED)
         own = _mapped(weights, own)
     for symbol, tensor in own.items():
         weights.hold(places[symbol], tensor)

@@ -159,10 +159,11 @@ class ProgramMaker:
             return _is_read(graph, symbol) or symbol.key in roots
 
         held = making = draft.nbytes
+        making -= draft.own_nbytes if self.file.map is not None else 0
         own, made = dict[Symbol, Tensor](), [entry for entry in before.results if is_used(entry)]
         if made:
             own, anew = computed_weights(self.file.weights, before, draft.tensors, draft.name, made, draft.work)
-            making += anew - draft.own_nbytes
+            making += anew - (draft.own_nbytes if self.file.map is None else 0)
         bound = (Symbol(graph, key) for key in draft.bound)
         reads = draft.tensors([symbol for symbol in bound if is_used(symbol)])
         draft.importer = None  # what is not read by now goes before code is made
