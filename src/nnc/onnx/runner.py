@@ -404,8 +404,7 @@ def load(
 
     External data is read at the first run, unless it is to be `mapped`: then pages of its files are read when they are
     touched. Nobody may change these meanwhile; where one was shortened, a run is a FormatError. Processes that map one
-    model have its weights in memory once: what the file itself holds, and weights that are folded or laid in blocks,
-    lie in files of the cache folder then, and are made by the first process that wants them.
+    model share its weights: what the file itself holds, and what is folded or packed, is in files of the cache folder.
 
     >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
     >>> model = nnc.onnx.load("net.onnx")
