@@ -16,6 +16,7 @@ import nnc
 from nnc import nn
 from nnc.core.values.device import CPU, Device
 from nnc.errors import DeviceError
+from nnc.symbolic.passes import QuantizationMode
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)
 RNG = np.random.default_rng(0)
@@ -172,3 +173,13 @@ def test_optimizers_of_loops_of_ones_own(machine: SimulatedMachine, make: Any) -
 
     for there, host in zip(trained("cuda"), trained("cpu"), strict=True):
         np.testing.assert_allclose(there, host, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("mode", ["weights", "dynamic"])
+def test_frozen_weights_of_eight_bits_stay_on_the_device(machine: SimulatedMachine, mode: QuantizationMode) -> None:
+    model = nn.Model(nn.Sequential(nn.Dense(8), nn.ReLU(), nn.Dense(3)), (6,), seed=3, device=THERE)
+    step = model.freeze(16, quantize=mode)
+    (there,) = step.run(X)
+    assert step.compiled.memory().arenas.keys() == {str(THERE)}
+    (here,) = model.to("cpu").freeze(16, quantize=mode).run(X)
+    np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-5)

@@ -51,6 +51,8 @@ from nnc.symbolic.region import Region
 from nnc.symbolic.rewrite import Match, Replacement, Rule, has_one_reader, is_dense, producer, rewrite
 
 SUMS = (INTEGER_PRODUCT, INTEGER_CONVOLUTION)
+# Who serves a command that has no kernel: nobody on a device, the reference on the host.
+UNSERVED = frozenset(("", "reference"))
 
 
 @checked
@@ -131,7 +133,7 @@ def _of_bytes(match: Match) -> Replacement | None:
     if left.zero is None and right.zero is not None:
         zeros = scalar_like(left.values, 0), right.zero
     sums = match.graph.apply(command, (left.values, right.values, *zeros))[0]
-    y = dequantize(sums, multiply(left.scale, right.scale), _nothing(match.graph))
+    y = dequantize(sums, multiply(left.scale, right.scale), _nothing(sums))
     return (y if bias is None else add(y, bias),)
 
 
@@ -146,19 +148,20 @@ def _has_scales(match: Match) -> bool:
 def _pays(match: Match, command: Command[Any], x: TensorSpec, w: TensorSpec) -> bool:
     """Whether sums of bytes have a kernel, or floats have none either."""
     specs = tuple(None if operand is None else operand.spec for operand in match.inputs)
-    return _served(match, command, (x, w)) or _server(match.backend, match.command, specs) == "reference"
+    return _served(match, command, (x, w)) or _server(match.backend, match.command, specs) in UNSERVED
 
 
 def _served(match: Match, command: Command[Any], specs: tuple[TensorSpec, ...]) -> bool:
-    return _server(match.backend, command, (*specs, None, None)) != "reference"
+    return _server(match.backend, command, (*specs, None, None)) not in UNSERVED
 
 
 def _server(backend: str, command: Command[Any], specs: tuple[TensorSpec | None, ...]) -> str:
     return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), backend)
 
 
-def _nothing(graph: SymbolicGraph) -> Symbol:
-    return graph.apply(Command(FILL, FillAttrs(0, TensorSpec((), I32))), ())[0]
+def _nothing(beside: Symbol) -> Symbol:
+    """0 on the device of a value."""
+    return beside.graph.apply(Command(FILL, FillAttrs(0, TensorSpec((), I32, device=beside.spec.device))), ())[0]
 
 
 def _scaled(match: Match) -> Replacement | None:
@@ -169,7 +172,7 @@ def _scaled(match: Match) -> Replacement | None:
             continue
         if any(producer(match.graph, widened.inputs[0], op) is not None for op in SUMS):
             assert widened.inputs[0] is not None
-            return (dequantize(match.graph.symbol(widened.inputs[0]), scale, _nothing(match.graph)),)
+            return (dequantize(match.graph.symbol(widened.inputs[0]), scale, _nothing(scale)),)
     return None
 
 

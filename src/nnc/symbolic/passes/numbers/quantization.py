@@ -75,6 +75,7 @@ from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
 from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of
 from nnc.symbolic.passes.invariants import invariant_execs
+from nnc.symbolic.passes.numbers.integer_products import UNSERVED
 from nnc.symbolic.records import ExecKey, ExecSymbol, TensorKey
 
 # For rows that blocks of 256 do not fill: blocks of 32 with about as many bits.
@@ -199,7 +200,7 @@ class _Quantization:
             command = self._product_of_few_rows(record, x.spec, rows.spec)
             if command is not None:
                 return self._written(record, command, (x, rows, scale, bias))
-            wide = dequantize(rows, scale, _zero(graph, I8))
+            wide = dequantize(rows, scale, _zero(rows, I8))
             for writer in graph.writers(wide.key):
                 graph.keep(writer)
             return self._written(record, _plain(record), (x, wide, bias))
@@ -209,7 +210,7 @@ class _Quantization:
         needs_zero = graph.root(x.key) not in self.never_negative
         beside = needs_zero and record.command.op is CONVOLUTION and any(map(any, command.attrs.window.padding))
         sums = graph.apply(command, (x_q, given, x_zero if beside else None, None))[0]
-        zero = _zero(graph, I32)
+        zero = _zero(sums, I32)
         if needs_zero and not beside:
             axes = tuple(range(rows.spec.rank - 1))
             zero = multiply(reduce_sum(cast(rows, I32), axes), cast(x_zero, I32))
@@ -261,7 +262,7 @@ class _Quantization:
             return None
         command = Command(DEQUANTIZED_PRODUCT, NoAttrs())
         specs = (x, rows, TensorSpec(rows.shape[1:], F32, x.layout, x.device), None)
-        return command if self._backend_of(command, specs) != "reference" else None
+        return command if self._is_served(command, specs) else None
 
     def _written(self, record: ExecSymbol, command: Command[Any], inputs: Sequence[Symbol | None]) -> Symbol:
         """The command's result, in the place of the record's unless both are to be compared."""
@@ -277,7 +278,7 @@ class _Quantization:
             w = transpose(w, (1, 0))
         most = reduce_max(abs(w), tuple(range(w.spec.rank - 1)))
         scale = where(equal(most, scalar_like(most, 0)), scalar_like(most, 1), divide(most, scalar_like(most, MOST)))
-        return quantize(w, scale, _zero(self.graph, I8)), scale
+        return quantize(w, scale, _zero(w, I8)), scale
 
     def _activation(self, x: Symbol) -> tuple[Symbol, Symbol, Symbol]:
         if x.key not in self.activations:
@@ -324,8 +325,8 @@ class _Quantization:
         command = self._integer_command(record, x, _rows_of(record, w))
         specs = tuple(None if operand is None else graph.tensors[operand].spec for operand in record.inputs)
         outputs = tuple(graph.tensors[output].spec for output in record.outputs)
-        native = DISPATCHER.server(record.command, specs, outputs, self.backend) != "reference"
-        served = self._server(command, x, _rows_of(record, w)) != "reference"
+        native = DISPATCHER.server(record.command, specs, outputs, self.backend) not in UNSERVED
+        served = self._sums_bytes(command, x, _rows_of(record, w))
         return "no backend but the reference sums such bytes" if native and not served else ""
 
     def _integer_command(self, record: ExecSymbol, x: TensorSpec, w: TensorSpec) -> Command[Any]:
@@ -341,16 +342,17 @@ class _Quantization:
                 Command(INTEGER_CONVOLUTION, IntegerConvolutionAttrs(attrs.window, attrs.groups, value))
                 for value in (True, False)
             ]
-        return next((value for value in both if self._server(value, x, w) != "reference"), both[-1])
+        return next((value for value in both if self._sums_bytes(value, x, w)), both[-1])
 
-    def _server(self, command: Command[Any], x: TensorSpec, w: TensorSpec) -> str:
+    def _sums_bytes(self, command: Command[Any], x: TensorSpec, w: TensorSpec) -> bool:
         *kernel, inner, columns = w.shape
         shape = (*kernel, -(-inner // QUAD), columns, QUAD) if command.attrs.quads else w.shape
         specs = (TensorSpec(x.shape, U8, x.layout, x.device), TensorSpec(shape, I8, w.layout, w.device), None, None)
-        return self._backend_of(command, specs)
+        return self._is_served(command, specs)
 
-    def _backend_of(self, command: Command[Any], specs: OptionalSpecs) -> str:
-        return DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), self.backend)
+    def _is_served(self, command: Command[Any], specs: OptionalSpecs) -> bool:
+        server = DISPATCHER.server(command, specs, infer(command.op, command.attrs, specs), self.backend)
+        return server not in UNSERVED
 
 
 def _never_negative(graph: SymbolicGraph) -> Collection[TensorKey]:
@@ -386,8 +388,10 @@ def _weights_of(record: ExecSymbol) -> TensorKey:
     return _present(record.inputs[0 if record.command.op is INDEX_SELECT else 1])
 
 
-def _zero(graph: SymbolicGraph, dtype: DType) -> Symbol:
-    return graph.apply(Command(FILL, FillAttrs(0, TensorSpec((), dtype))), ())[0]
+def _zero(beside: Symbol, dtype: DType) -> Symbol:
+    """0 on the device of a value."""
+    spec = TensorSpec((), dtype, device=beside.spec.device)
+    return beside.graph.apply(Command(FILL, FillAttrs(0, spec)), ())[0]
 
 
 def _present(key: TensorKey | None) -> TensorKey:
