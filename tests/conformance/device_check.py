@@ -1,6 +1,7 @@
-"""One check of a machine's devices: the conformance table on many processes, a training step, rates; prints little.
+"""One check of a machine's devices: the conformance table on many processes, and what else stands in PARTS.
 
     scripts/device-check [--kinds cuda vulkan] [--processes 14] [--every 1] [--seconds 120] [--out FOLDER]
+    scripts/device-check --kinds cuda --seconds 100 --parts rows training habits zoo tiles models    (of a lent GPU)
 
 Each part is a process of its own, so that one that ends badly takes nothing else along. Details are files in FOLDER.
 The last line is JSON; the status is 0 where nothing failed.
@@ -55,6 +56,32 @@ for kind in sys.argv[1:]:
 print("python", platform.python_version(), "numpy", numpy.__version__, "llvmlite", llvmlite.__version__)
 """
 TRAINING = "import sys; from tests.conformance.device_training import main; sys.exit(main(sys.argv[1]))"
+RATES = """
+import runpy, sys
+sys.argv = ["devices", "--device", sys.argv[1], "--seconds", "0.3"]
+runpy.run_path("benchmarks/devices.py", run_name="__main__")
+"""
+HABITS = "import sys; from tests.conformance.device_habits import main; sys.exit(main(sys.argv[1]))"
+ZOO = """
+import sys
+from tests.conformance.device_zoo import main
+sys.argv = ["zoo", sys.argv[1], "--run", "--most", "130", "--seconds", "75"]
+sys.exit(main())
+"""
+TILES = "import sys; from tests.conformance.device_tiles import main; sys.exit(main(sys.argv[1]))"
+MODELS = """
+import runpy, sys
+sys.path.insert(0, "benchmarks")
+device = sys.argv[1]
+for more in ([], ["--half"]):
+    sys.argv = ["models", "--device", device, "--seconds", "0.5", "--only", "gpt", *more]
+    runpy.run_path("benchmarks/device_models.py", run_name="__main__")
+"""
+# By name: what is run, and the most seconds of it.
+PARTS = {
+    "rates": (RATES, 60), "training": (TRAINING, 60), "habits": (HABITS, 90), "zoo": (ZOO, 110), "tiles": (TILES, 60),
+    "models": (MODELS, 90),
+}  # fmt: skip
 FIRST = """
 import sys, time
 import numpy as np
@@ -210,6 +237,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=max((os.cpu_count() or 2) - 2, 1))
     parser.add_argument("--every", type=int, default=1, help="each how many rows of the table")
     parser.add_argument("--seconds", type=float, default=120, help="for the rows of one kind")
+    parser.add_argument("--parts", nargs="+", choices=["rows", *PARTS], default=["rows", "rates", "training"])
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", "device-check")))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -220,11 +248,11 @@ def main() -> int:
         if not printed(f"first-{kind}", FIRST, [kind], options.out, 60):
             sound = False
             continue
-        summaries.append(conformance(kind, options, options.out))
-        rates = "import runpy, sys; sys.argv = ['devices', '--device', sys.argv[1], '--seconds', '0.3']"
-        rates += "; runpy.run_path('benchmarks/devices.py', run_name='__main__')"
-        sound &= printed(f"rates-{kind}", rates, [kind], options.out, 60)
-        sound &= printed(f"training-{kind}", TRAINING, [kind], options.out, 60)
+        if "rows" in options.parts:
+            summaries.append(conformance(kind, options, options.out))
+        for name, (code, seconds) in PARTS.items():
+            if name in options.parts:
+                sound &= printed(f"{name}-{kind}", code, [kind], options.out, seconds)
     sound &= not any(summary.failed or summary.unfinished for summary in summaries)
     print(json.dumps([asdict(summary) for summary in summaries]))
     return 0 if sound else 1
