@@ -16,7 +16,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 import nnc
 from nnc.core.values.device import CPU, Device
 from nnc.dynamic.execution import host_kernel
-from nnc.errors import ArgumentError, DeviceError, IndexRangeError, NotFiniteError, UsageError
+from nnc.errors import ArgumentError, DeviceError, IndexRangeError, NotFiniteError, OutOfMemoryError, UsageError
 
 HERE, THERE = Device("cuda"), Device("cuda", 1)
 
@@ -290,6 +290,19 @@ def test_elements_are_chosen_by_values_of_a_device(machine: SimulatedMachine) ->
         x[nnc.tensor([0, 4]).to(HERE)].tolist()
 
 
+def test_zeros_that_a_device_has_no_memory_for_are_refused_before_the_host_makes_them() -> None:
+    with simulated(memory_bytes=1 << 20), pytest.raises(OutOfMemoryError, match="bytes that cuda:0 has"):
+        nnc.zeros((1 << 38,), device=HERE)
+
+
+def test_copies_of_a_value_stay_with_it(machine: SimulatedMachine) -> None:
+    x = nnc.tensor([1.0, 2.0]).to(HERE)
+    for copied in (nnc.tensor(x), nnc.variable(x), nnc.tensor(x, dtype=nnc.f64)):
+        assert copied.device == HERE
+        assert copied.tensor.storage is not x.tensor.storage
+        assert copied.tolist() == [1.0, 2.0]
+
+
 def test_functions_that_look_at_values_take_those_of_a_device(machine: SimulatedMachine) -> None:
     host = np.array([3, 1, 3, 0], np.int64)
     x = nnc.tensor(host).to(HERE)
@@ -322,6 +335,10 @@ def test_draws_are_where_what_they_follow_is(machine: SimulatedMachine) -> None:
         nnc.random.choice(3, (2,), p=x[0], replace=False),
         nnc.random.multivariate_normal(x[0], nnc.eye(3, device=HERE)),
         nnc.bernoulli(x),
+        x.clone().uniform_(),
+        x.clone().normal_(),
+        x.clone().bernoulli_(),
+        x.clone().exponential_(),
         nnc.normal((2,), device=HERE),
         nnc.uniform((2,), device=HERE),
     ):

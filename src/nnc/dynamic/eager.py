@@ -40,6 +40,9 @@ def tensor(
     [3. 6.]
     """
     graph = default_graph()
+    if isinstance(value, Variable) and not value.device.is_host:
+        # Copied where it is: the host does not see its elements.
+        value = value.tensor
     made = graph.variable if requires_grad else graph.constant
     return made(value, dtype, share=share, device=None if device is None else present(device_of(device)))
 

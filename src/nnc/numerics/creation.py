@@ -17,6 +17,7 @@ from nnc import ops
 from nnc.array_api import creation as standard
 from nnc.array_api.creation import chosen_device, placed
 from nnc.array_api.data_types import check_real, lifted, numpy_work
+from nnc.core.values.device import current_device
 from nnc.core.values.dtype import BOOL, F32, I64, AnyDType, DType, dtype_of
 from nnc.core.values.exchange import SupportsDLPack
 from nnc.core.values.spec import TensorSpec, check_shape
@@ -107,9 +108,13 @@ def _filled(shape: Sequence[Sizes | AnyDType], dtype: AnyDType | None, value: fl
     given = list(shape)
     if given and dtype is None and not _is_size(given[-1]):
         dtype = given.pop()  # type: ignore[assignment]  # `dtype_of` says what is none
-    sizes = given[0] if len(given) == 1 else given
-    with numpy_work("shape"), chosen_device(device):
-        return tensor(np.full(sizes_of(sizes), value, chosen_dtype(dtype, F32).numpy))  # type: ignore[arg-type]  # as above
+    sizes, kind = given[0] if len(given) == 1 else given, chosen_dtype(dtype, F32)
+    with chosen_device(device):
+        if not current_device().is_host:
+            # Made there: the host need not have so much memory.
+            return ops.broadcast_to(tensor(np.full((), value, kind.numpy)), sizes_of(sizes))  # type: ignore[arg-type]  # as above
+        with numpy_work("shape"):
+            return tensor(np.full(sizes_of(sizes), value, kind.numpy))  # type: ignore[arg-type]  # as above
 
 
 def _is_size(value: object) -> bool:

@@ -75,23 +75,23 @@ class InPlaceTwins(InPlaceMethods):
         if not 0.0 <= b - a < math.inf:
             need = "a ≤ b, a finite number apart"
             raise AttributeValueError("uniform_", got=f"from {a} to {b}", need=need, origin=caller_origin())
-        drawn = array_functions().random.uniform(shape=this.shape, generator=generator) * (b - a) + a
+        drawn = array_functions().rand(*this.shape, device=this.device, generator=generator) * (b - a) + a
         return self._settled("uniform_", drawn.astype(this.dtype))
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Value = None) -> Self:
         """Numbers of a normal distribution from now on."""
         this: Any = self
-        drawn = array_functions().randn(*this.shape, generator=generator)
+        drawn = array_functions().randn(*this.shape, device=this.device, generator=generator)
         return self._settled("normal_", (drawn * std + mean).astype(this.dtype))
 
     def bernoulli_(self, p: float = 0.5, *, generator: Value = None) -> Self:
         """1 with probability p, else 0, from now on."""
         this: Any = self
-        drawn = array_functions().rand(*this.shape, generator=generator)
+        drawn = array_functions().rand(*this.shape, device=this.device, generator=generator)
         return self._settled("bernoulli_", (drawn < p).astype(this.dtype))
 
     def exponential_(self, lambd: float = 1.0, *, generator: Value = None) -> Self:
         """Numbers of an exponential distribution from now on."""
         this: Any = self
-        drawn = -(-array_functions().rand(*this.shape, generator=generator)).log1p() / lambd
+        drawn = -(-array_functions().rand(*this.shape, device=this.device, generator=generator)).log1p() / lambd
         return self._settled("exponential_", drawn.astype(this.dtype))
