@@ -210,10 +210,10 @@ def test_code_of_the_user_runs_each_time() -> None:
 def test_a_layer_below_a_frozen_one_is_frozen() -> None:
     net, x = Net(), nnc.variable(X)
     warm(net, x)
-    net.own.frozen = True
+    net.freeze()
     net(x).sum().backward()
     assert net.hidden.weight.grad is None
-    net.own.frozen = False
+    net.unfreeze()
     net(x).sum().backward()
     assert net.hidden.weight.grad is not None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from nnc.classes import dataclass
+from nnc.core.precautions.named_functions import HoldsFunctions
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.hooks.hook_handle import HookHandle
@@ -23,9 +24,10 @@ H = TypeVar("H")
 
 
 @dataclass(frozen=True, slots=True)
-class LayerHook:
+class LayerHook(HoldsFunctions):
     """A hook, and whether it gets arguments by name."""
 
+    pickled_as: ClassVar[str] = "a layer's hooks"
     call: Hook
     with_kwargs: bool = False
 
