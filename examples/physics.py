@@ -18,32 +18,29 @@ def main(updates: int = 1000) -> float:
     """The largest error."""
     model = nn.Model(nn.Sequential(nn.Dense(32), nn.Tanh(), nn.Dense(32), nn.Tanh(), nn.Dense(1)), (1,))
     points = np.linspace(-1, 1, 64, dtype=np.float32)
-    force = (-(np.pi**2) * np.sin(np.pi * points)).astype(np.float32)
+    force = nnc.tensor((-(np.pi**2) * np.sin(np.pi * points)).astype(np.float32))
 
     def u(x: nnc.Variable, weights: Weights) -> nnc.Variable:
         return model.apply(x.reshape((1, 1)), weights).sum()
 
     def loss(weights: Weights) -> nnc.Variable:
-        bend = nnc.vmap(nnc.grad(nnc.grad(u)), in_axes=(0, None))(points, weights)
-        ends = nnc.vmap(u, in_axes=(0, None))(points[[0, -1]], weights)
-        found: nnc.Variable = ((bend - force) ** 2).mean() + 100.0 * (ends * ends).mean()
-        return found
+        bend: nnc.Variable = nnc.vmap(nnc.grad(nnc.grad(u)), in_axes=(0, None))(points, weights)
+        ends: nnc.Variable = nnc.vmap(u, in_axes=(0, None))(points[[0, -1]], weights)
+        return ((bend - force) ** 2).mean() + 100.0 * (ends * ends).mean()
 
     optimizer = nn.Adam(5e-3)
 
     @nnc.compile
-    def step(weights: Weights, state: State) -> tuple[nnc.Variable, Weights, State]:
-        value, slopes = nnc.value_and_grad(loss)(weights)
-        return value, *optimizer.update(weights, slopes, state)
+    def step(weights: Weights, state: State) -> tuple[Weights, State]:
+        return optimizer.update(weights, nnc.grad(loss)(weights), state)
 
     weights = {path: nnc.tensor(one) for path, one in model.parameters.items()}
     state = optimizer.init(weights)
-    value = nnc.tensor(0.0)
     for _ in range(updates):
-        value, weights, state = step(weights, state)
+        weights, state = step(weights, state)
     found = model.apply(nnc.tensor(points[:, None]), weights).numpy()[:, 0]
     error = float(np.abs(found - np.sin(np.pi * points)).max())
-    print(f"loss {value.item():.4f}, largest error {error:.4f}")
+    print(f"loss {loss(weights).item():.4f}, largest error {error:.4f}")
     return error
 
 

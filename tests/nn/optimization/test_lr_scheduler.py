@@ -49,6 +49,24 @@ def test_rates_are_those_of_pytorch(make: Callable[[StepOptimizer], LRScheduler]
     np.testing.assert_allclose(rates, wanted, rtol=1e-6, atol=1e-9)
 
 
+def test_a_cycle_rises_at_the_step_behind_its_end_and_has_no_further_one() -> None:
+    # torch 2.13: get_last_lr() at first and after each step.
+    for steps, warm, wanted in (
+        (5, 0.3, [0.04, 0.95048463, 0.61126202, 0.18825835, 4e-6, 0.18825835]),
+        (2, 0.3, [0.81174565, 4e-6, 0.81174565]),
+        (1, 0.3, [4e-6, 0.61126202]),
+        (3, 0.0, [0.750001, 0.250003, 4e-6, 0.250003]),
+    ):
+        schedule = lr_scheduler.OneCycleLR(held(), 1.0, steps, pct_start=warm)
+        rates = [schedule.get_last_lr()[0]]
+        for _ in range(steps):
+            schedule.step()
+            rates += schedule.get_last_lr()
+        np.testing.assert_allclose(rates, wanted, rtol=1e-5, err_msg=f"{steps} steps")
+        with pytest.raises(ArgumentError, match=f"OneCycleLR: got step {steps + 1}.*total_steps={steps + 1}"):
+            schedule.step()
+
+
 def test_a_plateau_lowers_the_rate() -> None:
     optimizer = held()
     schedule = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)

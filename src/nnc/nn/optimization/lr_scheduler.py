@@ -143,9 +143,16 @@ def OneCycleLR(  # noqa: N802  # as PyTorch calls it
     div_factor: Positive = 25.0,
     final_div_factor: Positive = 1e4,
 ) -> LRScheduler:
-    """nn.OneCycle"""
+    """nn.OneCycle, which rises again at the step behind its end, as in PyTorch; ArgumentError at a further one."""
     steps = total_steps or epochs * steps_per_epoch
-    return LRScheduler(optimizer, OneCycle(max_lr, steps, pct_start, div_factor, final_div_factor))
+    return LRScheduler(optimizer, partial(_of_cycle, OneCycle(max_lr, steps, pct_start, div_factor, final_div_factor)))
+
+
+def _of_cycle(cycle: OneCycle, step: int) -> float:
+    if step > cycle.steps:
+        got, need, fix = f"step {step}", f"at most {cycle.steps} steps", f"total_steps={step}, or more"
+        raise ArgumentError("OneCycleLR", got=got, need=need, fix=fix, origin=caller_origin())
+    return cycle.falling(step) if step == cycle.steps else cycle(step)
 
 
 @checked

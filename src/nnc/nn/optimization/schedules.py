@@ -290,10 +290,16 @@ class OneCycle(RateSchedule):
     def rate(self, step: int) -> float:
         """The rate of update `step`."""
         top, place = self._top(), min(step - 1, max(self.steps - 1, 0))
-        low, last = self.peak / self.rise, self.peak / self.rise / self.fall
         if place <= top:
-            return _wave(low, self.peak, math.cos(math.pi * (place / top if top > 0.0 else 1.0)))
-        return _wave(self.peak, last, math.cos(math.pi * ((place - top) / (self.steps - 1 - top))))
+            share = place / top if top > 0.0 else 1.0
+            return _wave(self.peak / self.rise, self.peak, math.cos(math.pi * share))
+        return self.falling(place)
+
+    def falling(self, place: int) -> float:
+        """The rate of a step, counted from 0, on the way down; behind the last step the cosine rises again."""
+        end, top = max(self.steps - 1, 0), self._top()
+        share = (place - top) / (end - top) if end > top else 1.0
+        return _wave(self.peak, self.peak / self.rise / self.fall, math.cos(math.pi * share))
 
     def rate_array(self, step: ArrayOperand) -> ArrayOperand:
         """`rate` of a step that only a run knows."""
@@ -308,8 +314,8 @@ class OneCycle(RateSchedule):
         return where(place <= top, rising, falling)
 
     def _top(self) -> float:
-        """The step, from 0, whose rate is the peak."""
-        return max(self.warm * float(min(self.steps, MOST_STEPS)) - 1.0, 0.0)
+        """The step, from 0, whose rate is the peak, before the first one where `warm` is less than a step."""
+        return self.warm * float(min(self.steps, MOST_STEPS)) - 1.0
 
 
 @checked
