@@ -200,7 +200,8 @@ def _arena(found: OnnxModel) -> int:
 
 def read_onnx(place: Path) -> None:
     """As a user of a file whom nobody told who made it: what is in it, what it needs, what it gives."""
-    found = load(place, {"n": 2, "batch": 2}, backend="reference")
+    dims = {dim.dim_param for info in read(place).graph.input for dim in info.type.tensor_type.shape.dim}
+    found = load(place, dict.fromkeys(dims & {"n", "batch"}, 2), backend="reference")
     given = found.placeholders()
     if max(sum(one.nbytes for one in given.values()), _arena(found)) < MOST_ARENA:
         found.run({name: np.array(one) for name, one in given.items()})
