@@ -152,7 +152,7 @@ class PlanningError(UsageError):
 
 
 class MemoryLimitError(PlanningError):
-    """The smallest plan found is above the limit; `smallest` is the least limit that can be met, where it is known."""
+    """The smallest plan found is above the limit; `smallest` is the least arena that was found, if any."""
 
     smallest: int = 0
 

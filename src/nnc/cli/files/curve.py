@@ -40,7 +40,7 @@ def curve_of(free: Compiled, train: Callable[[int], Compiled]) -> list[CurvePoin
 
 
 def _smallest(train: Callable[[int], Compiled], most: int) -> int:
-    """The least limit that can be met; `most` where none was refused."""
+    """The least arena that was found; `most` where none was refused."""
     try:
         return min(train(1).memory().arena, most)
     except OutOfMemoryError:

@@ -80,7 +80,7 @@ def compile(
 
     With a `memory_limit`, in bytes, of all arenas or by device (`{"cuda:0": "2GB"}`), the arena takes no more: where it
     must, execs run a second time instead of keeping what they made, and results are the same bit by bit.
-    `Compiled.budget` says how much work that is. MemoryLimitError names the smallest limit that can be met, and what is
+    `Compiled.budget` says how much work that is. MemoryLimitError names the smallest arena that was found, and what is
     alive at its peak. A counted loop with a gradient becomes a chain of shorter ones, which run again instead of
     keeping what all iterations began with; so do recurrent operators, where sums over their steps are made in parts
     (`Pass.STEP_SUMS`). What runs inside of loops and branches may run again there. Custom commands run once. Values of

@@ -3,7 +3,7 @@
     trail   = points of falling peaks and rising work, from several orders (`recompute`); no limit has a part in it
     chosen  = the point of the least work whose plan, made by the planner and checked, takes no more than the limit
 
-A larger limit therefore never costs more work, and the least of all plans is the least limit that can be met.
+A larger limit therefore never costs more work, and the least of all plans is the least limit that is promised.
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def options(compilations: Iterable[Compilation]) -> tuple[Option, ...]:
 def within(compilations: Iterable[Compilation], limit: int, plans: Plans[C]) -> tuple[C, Duplicate, Budget]:
     """The program compiled to at most `limit` bytes of arena, the copy of the graph that it runs, and what that costs.
 
-    MemoryLimitError with the least limit that can be met, and with what is alive at its peak.
+    MemoryLimitError with the least arena that was found, and with what is alive at its peak: a search of every copy
+    for ever less would find one that is some thousandths smaller (U-Net).
     """
     front = options(compilations)
     for option in front:
