@@ -43,12 +43,17 @@ def check_name(name: str) -> None:
         raise UsageError("library", got=got, need=need, fix=f'"{name}_net"')
 
 
+def lettered(text: str, kind: str) -> str:
+    """A text in letters of C, with what it is in front where it begins with none."""
+    plain = UNSUITED.sub("_", text)
+    return plain if plain[:1].isalpha() else f"{kind}_{plain}"
+
+
 def c_names(texts: Iterable[str], taken: Collection[str] = ()) -> dict[str, str]:
     """A name for each text, none of those taken: what becomes one name gets numbers, a word of a language a `_`."""
     named: dict[str, str] = {}
     for text in texts:
-        plain = UNSUITED.sub("_", text)
-        plain = plain if plain[:1].isalpha() else f"port_{plain}"
+        plain = lettered(text, "port")
         plain = f"{plain}_" if plain in KEYWORDS | OURS else plain
         name, number = plain, 1
         while name in taken or name in named.values():

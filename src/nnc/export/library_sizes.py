@@ -14,7 +14,7 @@ from nnc.classes import dataclass
 from nnc.core.running.library_program import MemorySpan
 from nnc.core.values.platform import OpenDimensions
 from nnc.errors import UsageError
-from nnc.export.description import ALIGNMENT, Described, MemoryRow
+from nnc.export.description import ALIGNMENT, Described, MemoryRow, Port
 
 # A size, or those that callers choose from.
 Size: TypeAlias = int | Sequence[int]
@@ -104,7 +104,7 @@ def check_alike(described: Sequence[Described]) -> None:
 def open_shapes(opened: OpenDimensions, described: Sequence[Described]) -> dict[str, str]:
     """Ports as the header tells of them: an axis is a size by name, or `name*k`."""
     texts = {}
-    for ports in zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True):
+    for ports in _ports(described):
         axes = [_axis(opened, [port.spec.shape[axis] for port in ports]) for axis in range(len(ports[0].spec.shape))]
         texts[ports[0].name] = f"{ports[0].spec.dtype.name}[{', '.join(axes)}]"
     return texts
@@ -112,8 +112,12 @@ def open_shapes(opened: OpenDimensions, described: Sequence[Described]) -> dict[
 
 def open_lengths(described: Sequence[Described]) -> dict[str, tuple[int, ...]]:
     """Elements of each port at each row of sizes."""
-    rows = zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True)
-    return {ports[0].name: tuple(port.spec.elements for port in ports) for ports in rows}
+    return {ports[0].name: tuple(port.spec.elements for port in ports) for ports in _ports(described)}
+
+
+def _ports(described: Sequence[Described]) -> Iterator[tuple[Port, ...]]:
+    """Each port as it is at each row of sizes."""
+    return zip(*((*entry.inputs, *entry.outputs) for entry in described), strict=True)
 
 
 def _axis(opened: OpenDimensions, lengths: Sequence[int]) -> str:

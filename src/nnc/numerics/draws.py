@@ -248,7 +248,7 @@ def rand_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
     >>> nnc.rand_like(nnc.zeros((2, 3))).shape
     (2, 3)
     """
-    return rand(as_array(x).shape, dtype=dtype, device=as_array(x).device)
+    return rand((like := as_array(x)).shape, dtype=dtype, device=like.device)
 
 
 def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
@@ -257,7 +257,7 @@ def randn_like(x: AnyArray, dtype: AnyDType = F32) -> Array:
     >>> nnc.randn_like(nnc.zeros((2, 3))).shape
     (2, 3)
     """
-    return randn(as_array(x).shape, dtype=dtype, device=as_array(x).device)
+    return randn((like := as_array(x)).shape, dtype=dtype, device=like.device)
 
 
 def randint(
@@ -323,7 +323,7 @@ def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) 
     rows = as_array(x)
     place = place_of("permutation", axis, rows.ndim)
     with rows.device:
-        order = uniform((rows.shape[place],), dtype=F64, key=key).argsort()
+        order = permutation(rows.shape[place], key=key)
     return ops.index_select(rows, order, place)
 
 

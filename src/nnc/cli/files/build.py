@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,6 +15,7 @@ from nnc.cli.terminal import Json, add_row, output, table, write_json
 from nnc.core.values.serialize import load_tensors
 from nnc.errors import UsageError
 from nnc.export import CLibrary, library
+from nnc.export.c_names import lettered
 from nnc.nn import Model
 from nnc.nn.zoo import NETWORKS, network
 
@@ -71,7 +71,7 @@ def build(
     """
     mode = None if quantize == "none" else quantize
     inside = None if weights == "auto" else weights == "inside"
-    title = name or _plain(Path(model).stem)
+    title = name or lettered(Path(model).stem, "model")
     opened = dict(size_range("build", text) for text in size or () if is_range(text))
     if Path(model).suffix == ".onnx":
         loaded = load(Path(model), [text for text in size or () if not is_range(text)], "")
@@ -127,12 +127,6 @@ def _facts(made: CLibrary) -> dict[str, Json]:
         "arena": made.arena_bytes,
         "state": made.state_bytes,
     }
-
-
-def _plain(text: str) -> str:
-    """A text as a name of C."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return plain if plain[:1].isalpha() else f"model_{plain}"
 
 
 def _network(source: str, name: str) -> Model:
