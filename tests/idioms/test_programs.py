@@ -47,7 +47,8 @@ def test_programs(name: str, lines: str, form: str, tmp_path: Path, monkeypatch:
         return
     with pytest.raises(Exception) as caught:  # noqa: PT011  # which one is the error's own matter: it names the form
         exec(run, {"__name__": "__main__"})
-    assert f"Fix: {form}" in str(caught.value)
+    said = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert f"Fix: {form}" in said
 
 
 def test_the_counts_are_those_that_are_told() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nnc
-from nnc import nn
+from nnc import keras, nn
 from nnc.core.settings import SETTINGS
 from nnc.errors import DeviceError, ShapeError, UsageError
 from nnc.nn.data import Batches, Examples
@@ -183,6 +183,22 @@ def test_a_function_is_applied_to_all_layers_from_below(net: Net) -> None:
     assert net.apply(lambda layer: kinds.append(type(layer).__name__)) is net
     assert kinds[-1] == "Net"
     assert sorted(kinds) == ["BatchNorm", "Dense", "Dense", "Dense", "Dense", "Net", "Sequential"]
+
+
+def test_what_a_function_raises_on_a_layer_is_its_own_error_with_a_note(net: Net) -> None:
+    with pytest.raises(TypeError, match="unsupported operand") as caught:
+        net.apply(lambda layer: layer + 1)
+    assert "as in PyTorch. For one of arrays, as in MLX. Fix: net.apply(f, lambda" in caught.value.__notes__[0]
+
+
+def test_parameters_are_chosen_by_filters(net: Net) -> None:
+    filters = nn.Module.valid_parameter_filter, nn.Module.trainable_parameter_filter
+    assert [net.filter_and_map(rule).keys() == PATHS for rule in filters] == [True, True]
+    with pytest.raises(UsageError, match="trainable_parameter_filter: got str and Variable; need a layer, a name"):
+        nn.Module.trainable_parameter_filter("nearest", "edge", nnc.tensor(X))
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile(loss="mse")
+    assert [value.shape for value in model.filter_and_map(nn.Module.valid_parameter_filter).values()] == [(4, 2), (2,)]
 
 
 def test_layers_of_a_model_are_attributes() -> None:

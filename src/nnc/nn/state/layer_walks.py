@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
 from nnc.nn.state.layer_hooks import HookedLayer
@@ -41,14 +40,16 @@ class LayerWalks(HookedLayer):
         [[0.0, 0.0], [0.0, 0.0]]
         """
         if filter_fn is not None:
-            return self.update({path: function(old) for path, old in self._chosen(filter_fn).items()})
+            return self.update({path: function(old) for path, old in self._parameters_where(filter_fn).items()})
         for _, layer in reversed(self.named_modules()):
             try:
                 function(layer)
             except (TypeError, AttributeError, UsageError) as error:
-                got, need = f"a function that refuses a {type(layer).__name__}", "one of layers, as in PyTorch"
-                fix = "net.apply(f, lambda layer, name, parameter: True) for one of arrays, as in MLX"
-                raise UsageError("apply", got=got, need=need, fix=fix, origin=caller_origin()) from error
+                # What went wrong is the function's own matter, unless it was meant for arrays.
+                fix = "net.apply(f, lambda layer, name, parameter: True)"
+                note = f"apply: the function got a {type(layer).__name__}, as in PyTorch. For one of arrays, as in MLX"
+                error.add_note(f"{note}. Fix: {fix}")
+                raise
         return self
 
     def apply_to_modules(self, apply_fn: Callable[[str, Any], object]) -> Self:
@@ -74,7 +75,7 @@ class LayerWalks(HookedLayer):
         >>> net.filter_and_map(nn.Module.trainable_parameter_filter, lambda p: p.shape)
         {'0.weight': (3, 2), '0.bias': (3,)}
         """
-        chosen: Mapping[str, Any] = self._chosen(filter_fn)
+        chosen: Mapping[str, Any] = self._parameters_where(filter_fn)
         return {path: value if map_fn is None else map_fn(value) for path, value in chosen.items()}
 
     def zero_grad(self) -> None:
@@ -82,7 +83,7 @@ class LayerWalks(HookedLayer):
         for _, variable in self.named_parameters():
             variable.grad = None
 
-    def _chosen(self, filter_fn: Callable[[Any, str, Variable], object]) -> dict[str, Variable]:
+    def _parameters_where(self, filter_fn: Callable[[Any, str, Variable], object]) -> dict[str, Variable]:
         """Parameters for which the filter holds, by path."""
         layers = dict(self.named_modules())
         chosen: dict[str, Variable] = {}
@@ -100,4 +101,8 @@ class LayerWalks(HookedLayer):
     @staticmethod
     def trainable_parameter_filter(layer: Any, name: str, parameter: Variable) -> bool:  # noqa: ANN401  # a layer
         """Whether it is trained."""
+        known = isinstance(layer, LayerWalks) and isinstance(parameter, Variable)
+        if not known:
+            got, need = f"{type(layer).__name__} and {type(parameter).__name__}", "a layer, a name and its parameter"
+            raise UsageError("trainable_parameter_filter", got=got, need=need, fix="give it to net.filter_and_map")
         return parameter.requires_grad and not layer.own.frozen
