@@ -61,6 +61,23 @@ def test_what_is_no_feature_is_refused_with_what_is() -> None:
         library_target("thumbv8.1m,+mve")
 
 
+@pytest.mark.parametrize(
+    ("target", "near"),
+    [
+        ("x86-64-v3,+avxvni", r"'\+avxvni' in .* LLVM has for x86_64-linux-gnu.*\+avxvnni"),
+        ("x86-64,small,-avxv", r"'-avxv' in .*Fix: such as -avxvnni"),
+        ("native,+", r"'\+' in 'native,\+'"),
+        ("wasm32-simd,+help", r"'\+help' in .* LLVM has for wasm32"),
+    ],
+)
+def test_features_that_llvm_does_not_know_are_refused_with_near_ones(
+    model: nn.Model, target: str, near: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError, match=near):
+        export.library(model, "mixed", target=target)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_program_that_is_compiled_is_as_it_was_compiled(model: nn.Model) -> None:
     ports = ports_of(model, "target:aarch64", "predict", (), 1, None, {})
     with pytest.raises(UsageError, match='backend="target:aarch64,small"'):

@@ -14,6 +14,7 @@ from nnc.backends.llvm.claims import ProcessorClaims, processor_claims
 from nnc.backends.llvm.linking import linked
 from nnc.backends.llvm.object_files import object_file
 from nnc.backends.llvm.run.engine import engine
+from nnc.backends.llvm.target_features import check_features
 from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
 from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
@@ -87,4 +88,5 @@ class TargetBackend:
 def target_backend(name: str) -> TargetBackend:
     """The backend of a row of the table, with features behind its name; UsageError for other names."""
     target = library_target(name, engine().target if name.partition(",")[0] == NATIVE else None)
+    check_features(name, target.description.triple)
     return TargetBackend(f"target:{name}", target, processor_claims(target.description))
