@@ -12,6 +12,7 @@ import pytest
 from tests.export.compiled_c import STRICT, aligned_bytes, checked, pointers, run, shared, tool
 
 from nnc import export, nn, ops
+from nnc.backends.llvm import object_files
 from nnc.core.values.spec import spec
 from nnc.errors import BackendError, UsageError
 from nnc.symbolic import SymbolicGraph, compile
@@ -44,6 +45,21 @@ def test_a_library_has_the_bits_of_our_own_run(model: nn.Model, library: export.
 
 def test_the_recorded_answers_are_met_by_a_strict_compiler(library: export.CLibrary, tmp_path: Path) -> None:
     assert checked(library, tmp_path, "gcc") == "small: the recorded answers\n"
+
+
+def test_other_weights_take_the_code_that_is_on_the_disk(
+    library: export.CLibrary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compile_on(source: str, machine: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(object_files, "compile_on", compile_on)
+    other = export.library(nn.Model(LAYERS, (8, 8, 3), seed=7), "small", batch=2)
+    before, behind = library.files["small.o"], other.files["small.o"]
+    assert len(before) == len(behind)
+    differing = np.flatnonzero(np.frombuffer(before, np.uint8) != np.frombuffer(behind, np.uint8))
+    assert 0 < np.ptp(differing) < library.constant_bytes
+    assert checked(other, tmp_path, "gcc") == "small: the recorded answers\n"
 
 
 def test_the_header_is_freestanding(library: export.CLibrary, tmp_path: Path) -> None:

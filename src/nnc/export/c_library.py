@@ -40,7 +40,7 @@ from nnc.symbolic.passes import QuantizationMode
 MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
 # Names that linkers of position-independent code make themselves.
 LINKER = frozenset({"_GLOBAL_OFFSET_TABLE_", "__stack_pointer", "__memory_base", "__table_base", "__linear_memory"})
-# More constants than these are a file beside the library: LLVM reads them as text of three characters each.
+# More constants than these are a file beside the library, which need not be linked to be read.
 MOST_INSIDE = 64 << 20
 
 

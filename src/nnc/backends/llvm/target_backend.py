@@ -18,11 +18,12 @@ from nnc.backends.llvm.target_features import check_features
 from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
 from nnc.codegen.ir.targets import NATIVE, LibraryTarget, library_target
+from nnc.codegen.program.statements import LinkedProgram
 from nnc.codegen.program.support import write_support
-from nnc.codegen.program.whole import distinct_kernels, write_program
+from nnc.codegen.program.whole import contents_of, distinct_kernels, write_program
 from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call, Kernel, LayoutPreference, Program, Specs, one_by_one
-from nnc.core.running.library_program import LibraryCode, LibraryProgram
+from nnc.core.running.library_program import LibraryCode, LibraryProgram, ObjectFile
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.platform import ObjectFormat, OpenDimensions, TargetFacts
 
@@ -73,16 +74,22 @@ class TargetBackend:
         """Object code for programs all of whose calls are this backend's: one, or one for each row of open sizes."""
         whole = [linked(program, self.claims.target) for program in programs]
         target, largest = self.target.description, max(whole, key=lambda entry: entry.arena_bytes)
+        given = contents_of(whole[0])
         return LibraryCode(
             self.facts,
-            object_file(write_program(whole, target, opened), self.target),
-            object_file(write_support(target), self.target),
+            object_file(write_program(whole, target, opened), self.target, given),
+            object_file(write_support(target), self.target, {}),
             tuple(entry.arena_bytes for entry in whole),
             {"kernels": largest.arena_bytes - largest.behind},
             max(entry.worker_bytes for entry in whole),
             len(distinct_kernels(whole)),
-            object_file(write_program(whole, target, opened, alone=True), self.target) if self.is_module else None,
+            self._alone(whole, opened, given) if self.is_module else None,
         )
+
+    def _alone(
+        self, whole: Sequence[LinkedProgram], opened: OpenDimensions | None, given: Mapping[str, bytes]
+    ) -> ObjectFile:
+        return object_file(write_program(whole, self.target.description, opened, alone=True), self.target, given)
 
 
 def target_backend(name: str) -> TargetBackend:

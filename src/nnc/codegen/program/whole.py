@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nnc.codegen.frame.kernel import ALIGNMENT
 from nnc.codegen.ir.builder import ADDRESS, I64, Builder, Module, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.checked import CheckedFunction, SingleThreadFunction, WorkersFunction
+from nnc.codegen.program.contents import reserved
 from nnc.codegen.program.entry import RunFunction
 from nnc.codegen.program.narrow import with_own_arithmetic
 from nnc.codegen.program.pool_calls import write_tasks
@@ -32,6 +32,17 @@ def distinct_kernels(programs: Sequence[LinkedProgram]) -> dict[Exact, int]:
     return numbers
 
 
+def constants_symbol(program: LinkedProgram) -> str:
+    """The name of its constants."""
+    return f"{program.name}_constants"
+
+
+def contents_of(program: LinkedProgram) -> dict[str, bytes]:
+    """What the program has in it by name: constants that are no file's, and how the state begins."""
+    contents = {constants_symbol(program): program.constants or b"", f"{program.name}_initial_state": program.state}
+    return {symbol: content for symbol, content in contents.items() if content}
+
+
 def write_program(
     programs: Sequence[LinkedProgram], target: TargetDescription, opened: OpenDimensions | None = None, *,
     alone: bool = False,
@@ -39,16 +50,15 @@ def write_program(
     """The text of a program: kernels, constants, and the functions that a header declares; of one, or of each row
     of sizes.
 
-    One that is `alone` has what others find in a C library itself, and says where its first state is.
+    What `contents_of` the first one says is put into the object file (`filled`). One that is `alone` has what others
+    find in a C library itself, and says where its first state is.
     """
     module, first = Module(target), programs[0]
     numbers = distinct_kernels(programs)
     generators = [key.value for key in numbers]
     made = write_kernels(module, first.name, generators, shared=opened is not None or target.small)  # type: ignore[arg-type]  # of such keys
-    if first.constants is not None and first.constant_bytes:
-        module.define(_constant(f"{first.name}_constants", "internal constant", first.constants))
-    if first.state:
-        module.define(_constant(f"{first.name}_initial_state", "constant", first.state))
+    for symbol, content in contents_of(first).items():
+        module.define(reserved(symbol, content, "internal" if symbol == constants_symbol(first) else ""))
     if first.pooled:
         write_tasks(module, first.name)
     if opened is None:
@@ -83,8 +93,3 @@ def _alone(module: Module, program: LinkedProgram, opened: OpenDimensions | None
     if program.state:
         b = Builder(module, f"{program.name}_initial_state_address", (), "ptr")
         b.finish(Value(f"@{program.name}_initial_state", ADDRESS, b))
-
-
-def _constant(name: str, kind: str, content: bytes) -> str:
-    escaped = "\\" + content.hex("\\")
-    return f'@{name} = {kind} [{len(content)} x i8] c"{escaped}", align {ALIGNMENT}'

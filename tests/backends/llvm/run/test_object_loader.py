@@ -114,7 +114,7 @@ def test_what_is_of_another_processor_or_format_is_refused(content: bytes) -> No
 
 
 def test_branches_and_pages_of_aarch64_meet_their_symbols() -> None:
-    content = object_file(text_of(), library_target("aarch64")).content
+    content = object_file(text_of(), library_target("aarch64"), {}).content
     image = CodeImage.of([content], AARCH64)
     memory = bytearray(image.nbytes)
     image.write(memory, BASE, lambda name: 0x1122334455667788)
