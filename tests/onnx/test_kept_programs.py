@@ -27,7 +27,7 @@ from nnc.core.settings import SETTINGS
 from nnc.errors import IndexRangeError, ShapeError
 from nnc.onnx import load
 from nnc.onnx.importer import OnnxImporter
-from nnc.onnx.kept_programs import CachedProgram, ProgramPlace
+from nnc.onnx.made.kept_programs import CachedProgram, ProgramPlace
 from nnc.onnx.made.model_stages import OnnxStages
 from nnc.onnx.made.onnx_program import OnnxProgram
 from nnc.onnx.runner import OnnxModel
@@ -123,7 +123,7 @@ import numpy as np
 from nnc.onnx import load
 answer = load(sys.argv[1]).run({"x": np.load(sys.argv[2])})
 if sys.argv[3] == "kept":
-    makers = ("nnc.dynamic", "nnc.onnx.importer", "nnc.onnx.rows", "nnc.planning.portfolio", "nnc.symbolic.ir")
+    makers = ("nnc.dynamic", "nnc.onnx.importer", "nnc.onnx.rows", "nnc.planning.portfolio", "nnc.symbolic.ir", "onnx")
     assert not [name for name in sys.modules if name.startswith(makers)], "what makes programs is imported"
 print(json.dumps({name: hashlib.sha256(value.tobytes()).hexdigest() for name, value in answer.items()}))
 """

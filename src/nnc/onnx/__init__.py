@@ -8,8 +8,9 @@ rows/         one row per operator, in a file per family
 operators.py  the table
 subgraphs.py  parts of a graph of the file: what leads to a tensor, and a graph in two
 runner.py     OnnxModel: run, plan, train
-made/         how a program is made of a file, imported where one is made; one at work
-kept_programs.py  programs that another process has made, on the disk
+file_loading.py  load: a model of a file
+made/         how a program is made of a file, or found on the disk, and one at work
+kept/         what a run needs of a file whose program is on the disk, without the package `onnx`
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file
 exports/      one row per operator of ours, in a file per family
@@ -27,9 +28,10 @@ from nnc.vocabulary.names import ONNX
 if TYPE_CHECKING:
     from nnc.onnx.exports import EXPORTS
     from nnc.onnx.file import OnnxFile, read
+    from nnc.onnx.file_loading import load
     from nnc.onnx.made.making import unsupported
     from nnc.onnx.operators import ROWS
-    from nnc.onnx.runner import OnnxModel, load
+    from nnc.onnx.runner import OnnxModel
     from nnc.onnx.saving import ExportedGraph, exported, save
     from nnc.onnx.trainable import OnnxLayer
 
@@ -38,7 +40,8 @@ _HOMES = {
     "EXPORTS": "exports",
     **dict.fromkeys(("OnnxFile", "read"), "file"),
     "ROWS": "operators",
-    **dict.fromkeys(("OnnxModel", "load"), "runner"),
+    "OnnxModel": "runner",
+    "load": "file_loading",
     **dict.fromkeys(("ExportedGraph", "exported", "save"), "saving"),
     "OnnxLayer": "trainable",
     "unsupported": "made.making",

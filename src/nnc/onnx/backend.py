@@ -7,7 +7,8 @@ from typing import Any
 from onnx.backend.base import Backend, BackendRep
 
 import onnx
-from nnc.onnx.runner import OnnxModel, load
+from nnc.onnx.file_loading import load
+from nnc.onnx.runner import OnnxModel
 
 
 class OnnxRunner(BackendRep):

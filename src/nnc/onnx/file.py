@@ -7,8 +7,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -19,22 +17,18 @@ import onnx
 from nnc.addresses import check_addresses
 from nnc.arguments import checked, shown
 from nnc.classes import dataclass
-from nnc.core.precautions.reading import MappedFile, fill, opened
-from nnc.core.settings import SETTINGS
-from nnc.core.values.dtype import DTYPES, DType, dtype_of
+from nnc.core.precautions.reading import MappedFile
+from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.spec import MAX_DIMENSIONS
 from nnc.core.values.tensor import Tensor
-from nnc.errors import DTypeError, FormatError, UsageError
+from nnc.errors import DTypeError, FormatError
+from nnc.onnx.kept.asked_elements import TWINS
+from nnc.onnx.kept.opened_file import OpenedFile, open_file, refuse_maps
 from nnc.onnx.stored.external import ExternalFiles
-from nnc.onnx.stored.message import DividedMessage, divided
 from nnc.onnx.weights import SharedWeights
 
 Array = NDArray[Any]
 
-# The element types of NumPy that are ours too.
-TWINS = {dtype.numpy for dtype in DTYPES}
-# More is no message of protobuf.
-MOST_MESSAGE_BYTES = 1 << 31
 # Nodes that a file need not write out, those of functions and of loops that are unrolled, and one more for so many
 # bytes of it. A node takes 0.25 ms to be built, rewritten and planned: a file of 1 MB is done in 5 s.
 MOST_EXPANDED, BYTES_A_NODE = 10_000, 128
@@ -42,8 +36,6 @@ OLDEST_OPSET = 7
 # What ONNX's library takes when it is first asked for operators: it ends the process where it gets no memory.
 LIBRARY_BYTES = 16_000_000
 NO_FILES = ExternalFiles()
-# The key of external data as a message has it.
-MARKS = (b"\n\x08location",)
 # What some exporters write for a size that is open.
 OPEN = -1
 
@@ -85,6 +77,29 @@ class OnnxFile:
     def held_bytes(self) -> int:
         """What was read and is in memory: without elements that are mapped."""
         return self.nbytes - (sum(content.nbytes for content in self.contents.values()) if self.map else 0)
+
+    @property
+    def name(self) -> str:
+        """The name of its graph."""
+        return self.graph.name
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of its outputs."""
+        return tuple(entry.name for entry in self.graph.output)
+
+    @property
+    def has_external_data(self) -> bool:
+        """Whether elements of its tensors are in files beside it."""
+        return any(entry.data_location == onnx.TensorProto.EXTERNAL for entry in self.graph.initializer)
+
+    def parsed(self) -> OnnxFile:
+        """Itself."""
+        return self
+
+    def bound(self, number: int, nbytes: int) -> Tensor:
+        """The tensor of the file with this number, of so many bytes; IndexError where there is none."""
+        return self.tensor(self.weights.initializer(number))
 
     def message(self) -> onnx.ModelProto:
         """The whole model as ONNX's own message."""
@@ -137,51 +152,28 @@ def read(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, mapped: bo
     Elements are `mapped` when asked, as `load` has it.
     """
     check_addresses("reading an ONNX model", LIBRARY_BYTES)
-    if isinstance(source, onnx.ModelProto | bytes) and mapped:
-        raise UsageError("onnx", got="mapped=True without a path", need="a file", fix="load a path")
     if isinstance(source, onnx.ModelProto):
+        refuse_maps(mapped=mapped)
         return _checked(source, 0)
-    if isinstance(source, bytes):
-        return _parsed(divided(partial(_slice, source), partial(_copy, source), len(source)), len(source), None, False)
-    folder, need = Path(source).absolute().parent, "an ONNX model"
-    with opened(os.fspath(source), need) as (handle, size):
-        if size > MOST_MESSAGE_BYTES:
-            raise FormatError(str(source), got=f"{size:,} bytes", need=f"{need} of at most {MOST_MESSAGE_BYTES:,}")
-        place = Path(source)
-        message = divided(partial(_part, place, handle), partial(fill, place, handle), size, mapped=mapped)
-    return _parsed(message, size, folder, mapped)
+    return parsed(open_file(source, mapped=mapped))
 
 
-def _slice(data: bytes, offset: int, nbytes: int) -> bytes:
-    return data[offset : offset + nbytes]
-
-
-def _copy(data: bytes, target: memoryview, offset: int) -> None:
-    target[:] = memoryview(data)[offset : offset + len(target)]
-
-
-def _part(path: Path, handle: int, offset: int, nbytes: int) -> bytes:
-    content = bytearray(nbytes)
-    fill(path, handle, memoryview(content), offset)
-    return bytes(content)
-
-
-def _parsed(message: DividedMessage, nbytes: int, folder: Path | None, mapped: bool) -> OnnxFile:
-    """A file of what was read."""
+def parsed(opened: OpenedFile, weights: SharedWeights | None = None) -> OnnxFile:
+    """The model of a file that was opened; its programs share these `weights`."""
+    check_addresses("reading an ONNX model", LIBRARY_BYTES)
+    message = opened.message
     model = onnx.ModelProto()
     try:
         model.ParseFromString(message.rest)
     except (DecodeError, ValueError, UnicodeDecodeError):
         raise FormatError("onnx", got="bytes that are no protobuf message", need="an ONNX model") from None
-    file = _checked(model, nbytes)
-    files = ExternalFiles.named_by(model.graph.initializer, folder, is_mapped=mapped)
-    initializers = [*file.weights.messages]
+    file = _checked(model, opened.nbytes)
+    files = ExternalFiles.named_by(model.graph.initializer, opened.folder, is_mapped=opened.is_mapped)
+    shared = file.weights if weights is None else weights
+    shared.messages, shared.is_mapped = file.weights.messages, opened.is_mapped
+    initializers = [*shared.messages]
     contents = {initializers[number]: content for number, content in message.elements.items()}
-    # Of a file to which others belong nothing is kept, as its digest does not stand for these.
-    is_known = SETTINGS.cache_folder is not None and not any(mark in message.rest for mark in MARKS)
-    file.weights.is_mapped = mapped
-    digest = message.digest if is_known else ""
-    return replace(file, files=files, contents=contents, digest=digest, map=message.map)
+    return replace(file, files=files, contents=contents, digest=opened.digest, map=message.map, weights=shared)
 
 
 def _checked(model: onnx.ModelProto, nbytes: int) -> OnnxFile:

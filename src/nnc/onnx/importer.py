@@ -21,8 +21,9 @@ from nnc.core.values.spec import Shape, TensorSpec
 from nnc.dynamic import DynamicGraph, Variable
 from nnc.errors import BackendError, DTypeError, FormatError, MemoryLimitError, NncError, UsageError
 from nnc.onnx.attributes import check_attributes, check_complex
-from nnc.onnx.file import TWINS, GraphPart, OnnxFile, check_expanded, schema_of
-from nnc.onnx.node import FOLDED_RESULT, Array, Elements, NodeCall, OnnxNode, OnnxRow, Operand, Unknown, decode
+from nnc.onnx.file import GraphPart, OnnxFile, check_expanded, schema_of
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.node import FOLDED_RESULT, Array, Elements, NodeCall, OnnxNode, OnnxRow, Operand, decode
 from nnc.onnx.node_order import check_unique, ordered
 from nnc.onnx.node_values import NodeInputs, OnnxValue
 from nnc.onnx.size_elements import computed_sizes, has_sizes, settled

@@ -13,6 +13,7 @@ from nnc.classes import dataclass
 from nnc.core.values.sizes import plain, size_of
 from nnc.core.values.spec import Shape, TensorSpec
 from nnc.errors import ArityError, AttributeValueError, BackendError, FormatError, IndexRangeError
+from nnc.onnx.kept.asked_elements import Unknown
 from nnc.ops.arithmetic import ArithmeticOperand
 
 Array: TypeAlias = NDArray[Any]
@@ -78,20 +79,6 @@ class World(Protocol):
 
     def decided(self, elements: Elements) -> bool:
         """Whether an element that follows from such sizes is true."""
-
-
-class Unknown(Exception):  # noqa: N818  # no error: the importer asks for the value of what it depends on
-    """A value is needed that depends on the elements of inputs. `whole`: all operands of the node are.
-
-    `place` is the number of the node in the outermost graph.
-    """
-
-    def __init__(self, names: frozenset[str], what: str, *, whole: bool = False) -> None:
-        self.names = names
-        self.what = what
-        self.whole = whole
-        self.place = 0
-        super().__init__(what)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 from nnc.classes import dataclass
 from nnc.core.values.dtype import dtype_of
 from nnc.core.values.spec import TensorSpec
-from nnc.onnx.file import TWINS
-from nnc.onnx.node import Array, OnnxNode, Unknown
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.node import Array, OnnxNode
 from nnc.onnx.size_elements import has_sizes, kind_of, settled
 from nnc.symbolic import Symbol
 

@@ -5,48 +5,53 @@ Programs of a model take turns in one arena.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-import onnx
-from nnc.arguments import checked, explained
+from nnc.arguments import explained
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
-from nnc.core.running.device_context import present
 from nnc.core.running.late_names import LateModule
-from nnc.core.values.device import CPU, AnyDevice, Device, current_device, device_of
+from nnc.core.values.device import CPU, Device
+from nnc.core.values.spec import Shape
 from nnc.core.values.tensor import as_array
 from nnc.errors import ShapeError, UsageError
-from nnc.onnx.file import TWINS, GraphPart, OnnxFile, differing_axes, read
-from nnc.onnx.kept_programs import CachedProgram, CachedSources, ProgramPlace, is_known_supported, keep_supported
-from nnc.onnx.made.input_signatures import check_inputs, check_sizes, declared, kind_of, placeholder, signature
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.kept.input_signatures import kind_of, signature
+from nnc.onnx.made.kept_file import ModelFile
+from nnc.onnx.made.kept_programs import CachedProgram, CachedSources, ProgramPlace
 from nnc.onnx.made.model_stages import AnyProgram, OnnxStages, is_cut
-from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, look_of
-from nnc.onnx.node import Array, Unknown
-from nnc.onnx.subgraphs import split
+from nnc.onnx.made.onnx_program import Array, OnnxProgram, Result, check_memory, look_of
 from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic import Arena, MemoryStatement, trim_after
 from nnc.symbolic.sharing.openings import Templates
 from nnc.symbolic.sharing.program_disk import MODULES
 
 if TYPE_CHECKING:
+    import onnx
+    from nnc.onnx import file as parsing
+    from nnc.onnx import subgraphs
     from nnc.onnx.drafts import DraftTemplate, GraphDraft
-    from nnc.onnx.made import making
+    from nnc.onnx.file import GraphPart, OnnxFile
+    from nnc.onnx.made import declared_inputs, making
     from nnc.symbolic import Compiled, Symbol, SymbolicGraph
     from nnc.symbolic.passes import Pass
     from nnc.symbolic.quantization_report import QuantizationReport
 else:
-    # What makes programs is imported where one is made: those from the disk need none of it.
-    making = LateModule("nnc.onnx.made.making")
+    # What makes programs is imported where one is made: those from the disk need none of it, nor the package `onnx`.
+    making, declared_inputs = LateModule("nnc.onnx.made.making"), LateModule("nnc.onnx.made.declared_inputs")
+    parsing, subgraphs = LateModule("nnc.onnx.file"), LateModule("nnc.onnx.subgraphs")
+
+# Above this module: what opens a file makes models.
+_LOADING: Any = LateModule("nnc.onnx.file_loading")
 
 MOST_STAGES = 64
 # What reading and importing leave behind, whatever the file; as `benchmarks/onnx_models.py --memory` finds it.
@@ -68,7 +73,7 @@ class OnnxModel:
     of files.
     """
 
-    file: OnnxFile
+    source: ModelFile
     sizes: Mapping[str, int] = field(default_factory=dict)
     backend: str = ""
     passes: tuple[Pass, ...] | None = None
@@ -86,7 +91,7 @@ class OnnxModel:
     _sources: CachedSources = field(default_factory=CachedSources)
 
     def __post_init__(self) -> None:
-        self._outputs = tuple(entry.name for entry in self.file.graph.output)
+        self._outputs = self.source.output_names
         if self.arena is not None:
             self._arena = self.arena
 
@@ -94,20 +99,27 @@ class OnnxModel:
         """The same file and options, with programs of its own."""
         known = set(self.by_value)
         options = (self.backend, self.passes, self.quantize, known, self.device, self.arena)
-        return OnnxModel(self.file, dict(self.sizes), *options)
+        return OnnxModel(self.source, dict(self.sizes), *options)
 
     def __copy__(self) -> OnnxModel:
         return self.__deepcopy__({})
 
     def __reduce__(self) -> tuple[object, ...]:
         """By the bytes of the graph; external data is not part of them."""
-        if any(entry.data_location == onnx.TensorProto.EXTERNAL for entry in self.file.graph.initializer):
+        if self.file.has_external_data:
             raise UsageError("pickle", got="a model with external data", need="its file", fix="hand over the path")
         content = self.file.message().SerializeToString()
-        return _again, (content, dict(self.sizes), self.backend, self.quantize, self.device, self.arena)
+        return _LOADING.load_again, (content, dict(self.sizes), self.backend, self.quantize, self.device, self.arena)
 
     def __repr__(self) -> str:
-        return f"OnnxModel({'; '.join(map(declared, (*self.inputs.values(), *self.file.graph.output)))})"
+        return (
+            f"OnnxModel({'; '.join(map(declared_inputs.declared, (*self.inputs.values(), *self.file.graph.output)))})"
+        )
+
+    @property
+    def file(self) -> OnnxFile:
+        """Its file, parsed."""
+        return self.source.parsed()
 
     @property
     def inputs(self) -> dict[str, onnx.ValueInfoProto]:
@@ -128,15 +140,7 @@ class OnnxModel:
         arrays = {name: value if isinstance(value, NO_TENSORS) else as_array(value) for name, value in feeds.items()}
         program = self._kept(arrays)
         if program is None:
-            check_inputs(self.inputs, arrays)
-            try:
-                program = self._program(arrays)
-            except ShapeError as error:
-                # Files may call axes alike that need not be, so this is told where the sizes do not fit anyway.
-                if (clash := differing_axes(self.inputs, arrays)) is None:
-                    raise
-                got, name = clash
-                raise ShapeError("run", got=got, need=f"one size {name}, as the file names these axes") from error
+            program = self._program(arrays)
         return dict(zip(self._outputs, program.run(arrays), strict=True))  # type: ignore[arg-type]
 
     @explained
@@ -145,7 +149,7 @@ class OnnxModel:
     ) -> QuantizationReport:
         """What `load(quantize=...)` does to each product, and to the outputs of floats, on these inputs."""
         arrays = {name: as_array(value) for name, value in feeds.items()}
-        check_inputs(self.inputs, arrays)
+        declared_inputs.check_inputs(self.inputs, arrays)
         results: list[list[Array]] = []
         for mode in (None, quantize):
             twin = copy(self)
@@ -169,7 +173,7 @@ class OnnxModel:
         running = statement.process + sum(other.bound + other.program + other.outputs for other in others)
         running -= sum(entry.inside for entry in programs)
         beside = (
-            IMPORTER + self.file.held_bytes + max(running, *(entry.making for entry in programs)) - statement.process
+            IMPORTER + self.source.held_bytes + max(running, *(entry.making for entry in programs)) - statement.process
         )
         return replace(statement, beside=beside)
 
@@ -242,8 +246,11 @@ class OnnxModel:
 
     def placeholders(self, **sizes: int) -> dict[str, Array]:
         """Zeros for every input, without memory, or the value of one without axes; UsageError names what is open."""
-        check_sizes(self.inputs, sizes)
-        return {name: placeholder(name, operand, {**self.sizes, **sizes}) for name, operand in self.inputs.items()}
+        declared_inputs.check_sizes(self.inputs, sizes)
+        return {
+            name: declared_inputs.placeholder(name, operand, {**self.sizes, **sizes})
+            for name, operand in self.inputs.items()
+        }
 
     def example_shape(self) -> tuple[int, ...]:
         """The shape of the first input without its first axis, the batch; UsageError names what else is open."""
@@ -252,7 +259,7 @@ class OnnxModel:
         if not dims:
             raise UsageError("onnx", got=f"input {name} without axes", need="a batch of examples")
         batch = {dims[0].dim_param or f"{name}.0": 1}
-        return placeholder(name, info, {**self.sizes, **batch}).shape[1:]
+        return declared_inputs.placeholder(name, info, {**self.sizes, **batch}).shape[1:]
 
     def graph(
         self, **sizes: int
@@ -310,11 +317,9 @@ class OnnxModel:
             trim_after(program.making)
             entries = [entry for entry in self._programs.values() if not isinstance(entry, OnnxStages)]
             kept = [entry.resident for entry in entries]
-            beside = 0 if self._depth else self.file.held_bytes + IMPORTER
+            beside = 0 if self._depth else self.source.held_bytes + IMPORTER
             beside -= max((entry.inside for entry in entries), default=0)
-            self._arena.fit(
-                self, (entry for entry in kept if entry is not None), name=self.file.graph.name, beside=beside
-            )
+            self._arena.fit(self, (entry for entry in kept if entry is not None), name=self.source.name, beside=beside)
             return program
         raise AssertionError("each turn binds an input more")
 
@@ -322,7 +327,7 @@ class OnnxModel:
         """The model cut at a node; the parts share an arena."""
         if unknown.place not in self._stages:
             arena = self._arena if self._depth or self.arena is not None else Arena()
-            parts = split(self.file.graph, unknown.place, whole=unknown.whole)
+            parts = subgraphs.split(self.file.graph, unknown.place, whole=unknown.whole)
             numbers = [f"{unknown.place}.{unknown.whole}.{number}" for number in range(len(parts))]
             models = [
                 None if part is None else self._part(part, arena, number)
@@ -338,7 +343,7 @@ class OnnxModel:
         """One part of the model in stages, with a number that no other part has."""
         digest = self.file.digest and f"{self.file.digest} {number}"
         # All that is read of a graph is in a part.
-        file = replace(self.file, graph=cast(onnx.GraphProto, graph), digest=digest)
+        file = replace(self.file, graph=cast("onnx.GraphProto", graph), digest=digest)
         options = (self.backend, self.passes, self.quantize, set[str](), self.device, self.arena)
         return OnnxModel(file, {}, *options, _arena=arena, _depth=self._depth + 1, _sources=self._sources)
 
@@ -355,7 +360,7 @@ class OnnxModel:
         limit = None if self.arena is None else self.arena.limit
         passes = None if self.passes is None else [entry.name for entry in self.passes]
         options = passes, self.quantize, limit, key
-        return ProgramPlace.of(self.file, self.backend, options)
+        return ProgramPlace.of(self.source, self.backend, options)
 
     @RareCollections()
     def _build(
@@ -368,6 +373,28 @@ class OnnxModel:
             check_memory(kept.memory(), kept.held)
             self._templates.note(kind, shapes)
             return kept
+        # What the disk has a program for fitted the file when that was made; parts of a model are given what fits.
+        if not self._depth:
+            declared_inputs.check_inputs(self.inputs, arrays)
+        try:
+            return self._made(arrays, known, place, kind, shapes)
+        except ShapeError as error:
+            # Files may call axes alike that need not be, so this is told where the sizes do not fit anyway.
+            clash = None if self._depth else parsing.differing_axes(self.inputs, arrays)
+            if clash is None:
+                raise
+            got, name = clash
+            raise ShapeError("run", got=got, need=f"one size {name}, as the file names these axes") from error
+
+    def _made(
+        self,
+        arrays: Mapping[str, object],
+        known: frozenset[str],
+        place: ProgramPlace | None,
+        kind: tuple[object, ...],
+        shapes: Mapping[str, Shape],
+    ) -> OnnxProgram:
+        """By a template, or of the file, to be kept on the disk behind its first run."""
         made: list[DraftTemplate] = []
         maker = self._maker()
         try:
@@ -383,53 +410,6 @@ class OnnxModel:
             if draft is not None and not made:
                 program.behind.append(_wait)
         return program
-
-
-@checked
-def load(
-    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
-    sizes: Mapping[str, int] | None = None,
-    *,
-    backend: str = "",
-    quantize: QuantizationMode | None = None,
-    device: AnyDevice | None = None,
-    arena: Arena | None = None,
-    mapped: bool = False,
-) -> OnnxModel:
-    """The model in an ONNX file; FormatError for a file that is none, BackendError that lists what is not supported.
-
-    With `quantize` the f32 weights of products and convolutions are 8-bit integers, as `nnc.nn.Model.freeze` has them.
-    Weights and programs are on the `device`, or where arrays are made (`nnc.device`): arrays go there, results come
-    back. What its programs compute lies in the `arena`, where one is shared (`nnc.arena`).
-
-    External data is read at the first run, unless it is to be `mapped`: then pages of its files are read when they are
-    touched. Nobody may change these meanwhile; where one was shortened, a run is a FormatError. Processes that map one
-    model share its weights: what the file itself holds, and what is folded or packed, is in files of the cache folder.
-
-    >>> nnc.onnx.save(nn.Model(nn.Dense(2), (3,)), "net.onnx")
-    >>> model = nnc.onnx.load("net.onnx")
-    >>> model.run({"x": np.ones((5, 3), np.float32)})["y"].shape
-    (5, 2)
-    """
-    file = read(source, mapped=mapped)
-    if not is_known_supported(file):
-        making.check_supported(file)
-        keep_supported(file)
-    home = current_device() if device is None else present(device_of(device))
-    made = OnnxModel(file, dict(sizes or {}), backend, quantize=quantize, device=home, arena=arena)
-    check_sizes(made.inputs, made.sizes)
-    return made
-
-
-def _again(
-    data: bytes,
-    sizes: Mapping[str, int],
-    backend: str,
-    quantize: QuantizationMode | None,
-    device: Device,
-    arena: Arena | None,
-) -> OnnxModel:
-    return load(data, sizes, backend=backend, quantize=quantize, device=device, arena=arena)
 
 
 def _keep(place: ProgramPlace, program: OnnxProgram) -> None:

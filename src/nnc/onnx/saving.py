@@ -28,7 +28,7 @@ from nnc.nn.layers.layer import Scope
 from nnc.nn.model.model import Model
 from nnc.onnx.exporter import BATCHES, IR_VERSION, OPSET, ExportOperand, OnnxWriter, number_of
 from nnc.onnx.exports import EXPORTS
-from nnc.onnx.file import TWINS
+from nnc.onnx.kept.asked_elements import TWINS
 from nnc.onnx.node import Array
 from nnc.onnx.runner import OnnxModel
 from nnc.symbolic import Symbol, SymbolicGraph

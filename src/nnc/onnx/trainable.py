@@ -23,7 +23,8 @@ from nnc.nn.layers.initializers import Initializer, he_uniform, zeros
 from nnc.nn.layers.layer import Layer, Scope, T
 from nnc.onnx.file import GraphPart, OnnxFile
 from nnc.onnx.importer import OnnxImporter
-from nnc.onnx.node import Array, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.onnx.subgraphs import leading_to

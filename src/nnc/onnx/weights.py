@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-import onnx
 from nnc.classes import dataclass
 from nnc.core.values.dtype import U8
 from nnc.core.values.spec import TensorSpec
 from nnc.core.values.tensor import Tensor
 from nnc.symbolic.sharing.mapped_weights import WeightBlock, mapped_weights
+
+if TYPE_CHECKING:
+    # A program from the disk needs none of its messages.
+    import onnx
 
 Array = NDArray[Any]
 # Weights that follow from others lie in one entry of the disk where they have at most this many bytes, and in no map.

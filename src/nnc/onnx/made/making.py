@@ -21,9 +21,10 @@ from nnc.errors import BackendError, FormatError, NncError, UsageError
 from nnc.onnx.drafts import DraftTemplate, GraphDraft, KnownWishes, template_of
 from nnc.onnx.file import OnnxFile, schema_of
 from nnc.onnx.importer import BUILTIN, OnnxImporter
+from nnc.onnx.kept.asked_elements import Unknown
 from nnc.onnx.made.computed_weights import computed_weights
 from nnc.onnx.made.onnx_program import OnnxProgram, Result, check_memory, result_of, zeros
-from nnc.onnx.node import Array, Unknown, decode
+from nnc.onnx.node import Array, decode
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.operators import ROWS, SPECIALS
 from nnc.ops.quantization.quantization import DEQUANTIZE

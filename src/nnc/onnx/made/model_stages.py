@@ -8,10 +8,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from nnc.classes import dataclass
-from nnc.onnx.file import TWINS
-from nnc.onnx.kept_programs import CachedProgram
-from nnc.onnx.made.onnx_program import OnnxProgram, Result
-from nnc.onnx.node import Array, Unknown
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.made.kept_programs import CachedProgram
+from nnc.onnx.made.onnx_program import Array, OnnxProgram, Result
 
 # Inputs of at most this many elements are options, where a value of theirs is asked for; larger ones are data.
 OPTION_ELEMENTS = 256

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nnc.classes import dataclass
 from nnc.core.precautions.machine_memory import obtainable_memory
 from nnc.core.values.device import device_of
 from nnc.errors import MemoryLimitError, UsageError
-from nnc.onnx.node import Array
 from nnc.symbolic import MemoryStatement
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nnc.symbolic import Compiled, Symbol
     from nnc.symbolic.compiler.shared_arena import Resident
 
+Array: TypeAlias = NDArray[Any]
 Result: TypeAlias = Array | list[Array] | list[dict[object, float]] | None
 
 

@@ -154,6 +154,33 @@ def _cuts(take: Take, size: int) -> list[Cut]:
     return [Cut(graph.length_at, graph.content, written_number(graph.nbytes - saved)), *cuts] if cuts else []
 
 
+def initializer_spans(message: bytes) -> tuple[tuple[int, int], ...]:
+    """Where the initializers of a message begin and end, in order; none where fields cannot be told."""
+
+    def take(position: int, count: int) -> bytes:
+        return message[position : position + count]
+
+    try:
+        graph = _only([entry for entry in _fields(take, 0, len(message)) if entry.number == GRAPH])
+        inside = () if graph is None else tuple(_fields(take, graph.content, graph.stop))
+    except ValueError:
+        return ()
+    return tuple((entry.content, entry.stop) for entry in inside if entry.number == INITIALIZER and entry.kind == BYTES)
+
+
+def raw_elements(message: bytes, begin: int, end: int) -> bytes | None:
+    """The elements of the tensor that lies there, where they stand as they lie in memory; else None."""
+
+    def take(position: int, count: int) -> bytes:
+        return message[position : position + count]
+
+    try:
+        raw = _only([entry for entry in _fields(take, begin, end) if entry.number == RAW_DATA])
+    except ValueError:
+        return None
+    return None if raw is None else message[raw.content : raw.stop]
+
+
 def _only(fields: list[WireField]) -> WireField | None:
     """The field, where it stands once, as bytes: protobuf joins what stands twice."""
     return fields[0] if len(fields) == 1 and fields[0].kind == BYTES else None

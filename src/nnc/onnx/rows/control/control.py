@@ -14,7 +14,8 @@ from nnc import ops
 from nnc.core.values.dtype import I64
 from nnc.errors import FormatError, ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter, Special
-from nnc.onnx.node import Array, OnnxNode, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array, OnnxNode
 from nnc.onnx.node_values import OnnxValue
 from nnc.onnx.rows.control.loops import UNROLLED, repeated, scan_of
 from nnc.onnx.rows.control.operands import Inputs, axis_numbers, items_of, known_integer, place_among, value_at

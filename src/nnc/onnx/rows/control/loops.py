@@ -13,7 +13,8 @@ from nnc.concrete import CountBelow
 from nnc.core.values.dtype import BOOL
 from nnc.errors import ShapeError, UsageError
 from nnc.onnx.importer import OnnxImporter
-from nnc.onnx.node import OnnxNode, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import OnnxNode
 from nnc.onnx.node_values import OnnxValue
 from nnc.symbolic import Symbol, while_loop
 from nnc.symbolic.control import Loop

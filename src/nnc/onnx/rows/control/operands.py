@@ -9,7 +9,8 @@ import numpy as np
 from nnc import ops
 from nnc.errors import FormatError, IndexRangeError
 from nnc.onnx.importer import OnnxImporter
-from nnc.onnx.node import OnnxNode, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import OnnxNode
 from nnc.onnx.node_values import OnnxValue
 
 Inputs = Sequence[OnnxValue | None]

@@ -8,7 +8,8 @@ import numpy as np
 
 from nnc import ops
 from nnc.core.values.spec import Shape
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Results
 from nnc.onnx.rows.convolutions.products import matmul
 from nnc.onnx.rows.convolutions.window import channels_first, channels_last, kernel_sizes, window_of
 from nnc.ops.convolutions.window import Window, output_sizes

@@ -11,7 +11,8 @@ from nnc import ops
 from nnc.core.values.dtype import F32
 from nnc.core.values.spec import Layout, Shape
 from nnc.errors import AttributeValueError, ShapeError
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 from nnc.ops.convolutions.window import Window, output_sizes, same_border
 from nnc.ops.movement.layout import layout_permutation
 

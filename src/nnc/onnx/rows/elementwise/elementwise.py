@@ -12,8 +12,9 @@ import numpy as np
 import onnx
 from nnc import ops
 from nnc.core.values.dtype import BOOL, dtype_of
-from nnc.onnx.file import TWINS, dtype_named
-from nnc.onnx.node import Array, Build, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+from nnc.onnx.file import dtype_named
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.node import Array, Build, NodeCall, OnnxNode, OnnxRow, Operand, Results
 
 Unary = Callable[[Operand], Operand]
 Binary = Callable[[Operand, Operand], Operand]

@@ -10,7 +10,8 @@ from nnc import ops
 from nnc.core.values.dtype import I64
 from nnc.core.values.spec import Shape
 from nnc.errors import DTypeError, IndexRangeError
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 
 
 def positive(index: Operand, size: int) -> Operand:

@@ -8,7 +8,8 @@ import onnx
 from nnc import ops
 from nnc.core.values.dtype import F32, F64, I64
 from nnc.errors import AttributeValueError
-from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results, Unknown
+from nnc.onnx.kept.asked_elements import Unknown
+from nnc.onnx.node import Array, NodeCall, OnnxNode, OnnxRow, Operand, Results
 
 
 def _binarize(call: NodeCall) -> Results:

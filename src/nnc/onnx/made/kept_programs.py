@@ -6,16 +6,14 @@ node (docs/design/0041-programs-on-disk.md).
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-import onnx
 from nnc.classes import dataclass
-from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 from nnc.core.values.dtype import U8, dtype_of
 from nnc.core.values.recorder import PROFILER
@@ -23,20 +21,19 @@ from nnc.core.values.spec import TensorSpec
 from nnc.core.values.storage import aligned
 from nnc.core.values.tensor import Tensor
 from nnc.errors import NncError
-from nnc.onnx.file import TWINS, OnnxFile
-from nnc.onnx.node import Array, Unknown
+from nnc.onnx.kept.asked_elements import TWINS, Unknown
+from nnc.onnx.made.kept_file import ModelFile, onnx_state
 from nnc.onnx.weights import MOST_PACKED
 from nnc.symbolic import Arena, MemoryStatement
 from nnc.symbolic.compiler.stored_programs import RestoredProgram, StoredPort, StoredProgram, restored, stored_program
-from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk, makers_digest
+from nnc.symbolic.sharing.program_disk import MODULES, ProgramDisk
 
 if TYPE_CHECKING:
     # What is kept; a program from the disk needs none of it.
     from nnc.onnx.node_values import OnnxValue
     from nnc.symbolic import Compiled, Symbol, TensorKey
 
-# What an entry says of a file whose operators are all served, and the bytes of all such entries.
-SUPPORTED, MOST_SUPPORT = b"served", 1 << 20
+Array: TypeAlias = NDArray[Any]
 # What a record of another form raises where it is read.
 OTHER_FORMS = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, NncError)
 MODULES.remember()
@@ -95,15 +92,15 @@ class ProgramPlace:
 
     disk: ProgramDisk
     key: str
-    file: OnnxFile
+    file: ModelFile
 
     @classmethod
-    def of(cls, file: OnnxFile, backend: str, options: object) -> ProgramPlace | None:
+    def of(cls, file: ModelFile, backend: str, options: object) -> ProgramPlace | None:
         """None where nothing is kept: without a cache folder, and of a file whose content is not known."""
         disk = ProgramDisk.at_hand(backend) if file.digest else None
         if disk is None:
             return None
-        return cls(disk, disk.key(f"onnx {onnx.__version__} {file.digest} {backend} {options!r}"), file)
+        return cls(disk, disk.key(f"onnx {onnx_state()} {file.digest} {backend} {options!r}"), file)
 
     def load(self, arena: Arena, given: Collection[str]) -> CachedProgram | None:
         """The program in this arena for what is given of these names; None for what does not fit.
@@ -148,7 +145,7 @@ class ProgramPlace:
     ) -> Tensor | None:
         """A tensor of the file by its number; of what was made: a small one by its place in the pack, else by name."""
         if isinstance(row, int):
-            return self.file.tensor(self.file.weights.initializer(row))
+            return self.file.bound(row, nbytes)
         if isinstance(row, str):
             return made.get(row)
         (begin,) = row
@@ -245,25 +242,3 @@ def _output(row: int | list[Any], count: int) -> int | Array:
         return row
     dtype, shape, content = row
     return np.frombuffer(b64decode(content), dtype_of(dtype).numpy).reshape(shape)
-
-
-def is_known_supported(file: OnnxFile) -> bool:
-    """Whether all operators of this file were looked at by a process of these sources, and are served."""
-    entry = _support_of(file)
-    return entry is not None and entry[0].load(entry[1]) == SUPPORTED
-
-
-def keep_supported(file: OnnxFile) -> None:
-    """All operators of this file are served."""
-    entry = _support_of(file)
-    if entry is not None:
-        entry[0].store(entry[1], SUPPORTED)
-
-
-def _support_of(file: OnnxFile) -> tuple[DiskCache, str] | None:
-    """The entry that says so; None where nothing is kept, and for a file whose content is not known."""
-    makers = makers_digest() if file.digest and SETTINGS.cache_folder is not None else ""
-    if not makers or not MODULES.are_as_imported():
-        return None
-    key = hashlib.sha256(f"{makers} {onnx.__version__} {file.digest}".encode()).hexdigest()
-    return DiskCache(SETTINGS.cache_folder, "support", ".txt", MOST_SUPPORT), key
