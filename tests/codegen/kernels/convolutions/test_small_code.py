@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.backends.llvm.harness import Array, random, run
-from tests.codegen.kernels.convolutions.test_convolution_algorithms import CASES, operands
+from tests.codegen.kernels.convolutions.test_convolution_algorithms import CASES, operands, problem
 
 from nnc.backends.llvm.run.host import host_target
-from nnc.codegen.frame.kernel import Generator, suited
+from nnc.codegen.frame.kernel import Generator, aligned, suited
 from nnc.codegen.ir.builder import Module
 from nnc.codegen.ir.targets import small
 from nnc.codegen.kernels.convolutions.convolution_algorithms import data_gradient, forward, weight_gradient
 from nnc.codegen.kernels.convolutions.correlation import Correlation
+from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan
 from nnc.codegen.kernels.convolutions.depthwise import Depthwise
 from nnc.codegen.kernels.convolutions.winograd import Winograd
 from nnc.codegen.kernels.convolutions.winograd_gradient import WinogradGradient
@@ -62,3 +63,33 @@ def test_nothing_is_done_in_tiles_of_inputs() -> None:
     np.testing.assert_allclose(in_tiles, sums, 1e-4, 1e-4)
     in_tiles, sums = both(slopes, [x, g], w.shape)
     np.testing.assert_allclose(in_tiles, sums, 1e-3, 1e-3)
+
+
+def bits(generator: Generator, inputs: list[Array], shape: tuple[int, ...]) -> bool:
+    """Whether sums over strips with a border, and over images that have none, have the same bits."""
+    assert isinstance(generator, Correlation)
+    plan = CorrelationPlan.of(generator.problem, SMALL)
+    assert plan.skips_border
+    assert generator.scratch(SMALL) == aligned(4 * generator.problem.group_channels) + plan.piece_bytes
+    over_strips, tested = both(generator, inputs, shape)
+    return over_strips.tobytes() == tested.tobytes()
+
+
+@pytest.mark.parametrize("case", ["same size", "wide border", "groups of 8", "many rows"])
+def test_borders_that_are_tested_for_have_the_bits_of_borders_in_memory(case: str) -> None:
+    c = CASES[case]
+    x, w, g = operands(c, np.float32)
+    assert bits(suited(forward(c, bias=False).best, SMALL), [x, w], g.shape)
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_borders_of_slopes_are_tested_for(stride: int) -> None:
+    c = problem(2, (9, 7), 5, (3, 3), 16, stride=stride, border=1)
+    x, w, g = operands(c, np.float32)
+    assert bits(suited(data_gradient(c).best, SMALL), [g, w], x.shape)
+
+
+def test_pixels_of_few_channels_have_a_border_in_memory() -> None:
+    made = forward(CASES["first layer"], bias=False).best
+    assert isinstance(made, Correlation)
+    assert not CorrelationPlan.of(made.problem, SMALL).skips_border

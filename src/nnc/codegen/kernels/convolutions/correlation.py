@@ -22,6 +22,7 @@ from nnc.codegen.frame.packing import Packing, words_of
 from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
 from nnc.codegen.ir.target import TargetDescription
+from nnc.codegen.kernels.convolutions.correlation_pixels import Bordered, Corner, TilePixels, Unbordered, corner
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels
 from nnc.core.values.derived import Read
 
@@ -48,7 +49,7 @@ class Correlation(WithSizes):
         return aligned(plan.packed_elements * self.problem.work.size) if plan.shared else 0
 
     def scratch(self, target: TargetDescription) -> int:
-        """A strip of one image, and a piece of packed weights."""
+        """A strip of one image or the zeros beside it, and a piece of packed weights."""
         plan = CorrelationPlan.of(self.problem, target)
         return plan.strip_bytes + plan.piece_bytes
 
@@ -159,6 +160,10 @@ class _CorrelationWriter:
         taps = [tap for core in self.p.cores for tap in core.taps]
         offsets = [(row * self.p.padded + column) * self.p.channels for row, column, _ in taps]
         self.tap_offsets = self._table("tap_offsets", offsets)
+        self.tap_corners: tuple[Value, ...] = ()
+        if plan.skips_border:
+            rows, columns = ([tap[axis] for tap in taps] for axis in (0, 1))
+            self.tap_corners = self._table("tap_rows", rows), self._table("tap_columns", columns)
         self.tap_weights = self._table("tap_weights", [tap[2] * plan.tap_elements for tap in taps])
         self.tap_bases = self._table("tap_bases", [self.p.weights.bases[tap[2]] for tap in taps])
         self.core_table = self._table("cores", self._core_rows())
@@ -181,6 +186,9 @@ class _CorrelationWriter:
 
     def write(self) -> None:
         """All items, in the order that the plan wants."""
+        if self.plan.skips_border:
+            with self.b.loop(0, self.p.depth) as channel:
+                self.b.store(self.b.zero(Type(self.plan.read)), self.w.scratch, channel)
         if self.plan.piece:
             self._write_pieces()
         else:
@@ -262,9 +270,11 @@ class _CorrelationWriter:
         )
 
     def _image(self, image: Value, number: Value, block: Value, place: Value) -> Value:
-        """Where the block's first row begins: in the image itself, or in the strip, filled when the place is new."""
+        """The image, or where the block's first row begins: there, or in the strip, filled when the place is new."""
         b, p, plan = self.b, self.p, self.plan
         picture = b.offset(image, number * (p.height * p.width * p.channels), p.scalar)
+        if plan.skips_border:
+            return picture
         first = block * (plan.block_rows * p.row_step)
         if plan.in_place:
             return b.offset(picture, first * (p.width * p.channels), p.scalar)
@@ -292,9 +302,9 @@ class _CorrelationWriter:
                 across = tile.rows // plan.tile_rows
                 last = first + (core.columns - first) // across * across if plan.rests else core.columns
                 with b.loop(first, last, across) as column:
-                    pixels = self._pixels(tile, row, column, (block, core.columns))
+                    corners = self._corners(tile, row, column, (block, core.columns))
                     acc = Accumulators.zeros(b, tile, p.work)
-                    self._sum(item, acc, pixels, part, number.get())
+                    self._sum(item, acc, corners, part, number.get())
                     number.set(number.get() + 1)
                     corner = core.start + (item.row + row) * p.y_row + column * p.y_column
                     inside = (block - row, core.columns - column)
@@ -311,32 +321,38 @@ class _CorrelationWriter:
             masks = [first if mask is None else b.both(mask, first) for mask in masks]
         return [b.cast(value, self.p.work) for value in load_row(b, item.bias, 0, tile, self.p.scalar, masks)]
 
-    def _pixels(self, tile: Tile, row: Value, column: Value, sizes: tuple[Value, Value]) -> list[Value]:
-        """Where each pixel of a tile begins in the image; pixels outside repeat the last one inside."""
-        b, p, plan, (rows, columns) = self.b, self.p, self.plan, sizes
+    def _corners(self, tile: Tile, row: Value, column: Value, sizes: tuple[Value, Value]) -> list[Corner]:
+        """Where the window of each output of a tile begins; outputs outside repeat the last one inside."""
+        b, plan, (rows, columns) = self.b, self.plan, sizes
         result = []
         for index in range(tile.rows):
             down, right = row + index // plan.tile_columns, column + index % plan.tile_columns
             if plan.ragged_pixels:
                 down, right = b.least(down, rows - 1), b.least(right, columns - 1)
-            result.append((down * (p.row_step * p.padded) + right * p.column_step) * p.channels)
+            result.append(corner(plan, down, right))
         return result
 
+    def _pixels(self, item: _Item, corners: Sequence[Corner]) -> TilePixels:
+        """Where the windows that begin there are read."""
+        b, plan = self.b, self.plan
+        if plan.skips_border:
+            return Unbordered(b, plan, item.image, item.row, corners, self.tap_corners, self.w.scratch)
+        return Bordered(b, plan, [b.offset(item.image, first[0], plan.read) for first in corners], self.tap_offsets)
+
     def _sum(
-        self, item: _Item, acc: Accumulators, pixels: Sequence[Value], part: _CorrelationPart, tile: Value
+        self, item: _Item, acc: Accumulators, corners: Sequence[Corner], part: _CorrelationPart, tile: Value
     ) -> None:
         """acc[i][j] += p[pixel(i) + tap + k] * w[tap, k, j] over the part"""
         b, plan = self.b, self.plan
-        places = [b.offset(item.image, pixel, plan.read) for pixel in pixels]
-        word = plan.packing.scalar
+        pixels, word = self._pixels(item, corners), plan.packing.scalar
         none: list[Value | None] = [None] * plan.tile.vectors
         with b.loop(part.low, part.high) as tap:
-            moved = b.load(self.tap_offsets, tap, INDEX) + part.first
+            moved = pixels.moved(tap, part.first)
             filled, following = part.panel, part.following
             if filled is None:
                 filled = b.offset(item.weights, b.load(self.tap_weights, tap, INDEX), plan.stored)
                 following = b.offset(filled, plan.panel_elements, plan.stored) if plan.asks else None
-            left = [b.offset(place, moved, plan.read) for place in places]
+            left = pixels.at(moved)
             words = words_of(part.depth, plan.packing.steps)
 
             def step(k: Value) -> None:

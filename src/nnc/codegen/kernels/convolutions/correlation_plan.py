@@ -27,6 +27,9 @@ from nnc.core.values.sizes import decided
 PIECES_BYTES, PIECES_RATIO = 256 * 1024, 4
 # A piece is this part of a second-level cache: its rows are far apart in memory, so they fall on few of its sets.
 PIECE_SHARE = 16
+# Channels from which on a border is tested for rather than stored where code is small: the test of a pixel at a tap
+# takes about as many instructions as the products of so many.
+LEAST_CHANNELS = 8
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0
 
 
@@ -150,6 +153,29 @@ class CorrelationProblem:
         return self.top == 0 and self.left == 0 and self.padded == self.width and tallest <= self.height
 
     @property
+    def may_skip_border(self) -> bool:
+        """True where a border may be tested for: it costs less than the products, and a strip is no conversion."""
+        return self.work == self.scalar and not self.has_no_border and self.group_channels >= LEAST_CHANNELS
+
+    def by_pixels(self) -> CorrelationProblem:
+        """The same sums with a tap for each pixel, where taps are rows of pixels that lie side by side in a strip."""
+        count, step = self.depth // self.group_channels, self.group_channels * self.weights.depth_stride
+        bases = tuple(base + number * step for base in self.weights.bases for number in range(count))
+        cores = [
+            replace(
+                core,
+                taps=tuple(
+                    (row, column + number, weights * count + number)
+                    for row, column, weights in core.taps
+                    for number in range(count)
+                ),
+            )
+            for core in self.cores
+        ]
+        weights = replace(self.weights, bases=bases)
+        return replace(self, depth=self.group_channels, cores=tuple(cores), weights=weights)
+
+    @property
     def is_inside(self) -> bool:
         """True when the image is read where it is, as nothing of it is converted."""
         return self.work == self.scalar and self.has_no_border
@@ -160,7 +186,8 @@ class CorrelationPlan:
     """Tile, blocks and layouts chosen for one correlation on one target.
 
     `piece` is how many steps of k are packed at a time, 0 when weights are not packed in pieces. Elements of the image
-    are `read` as they are in a strip; in pairs, where two steps of k are summed at once.
+    are `read` as they are in a strip; in pairs, where two steps of k are summed at once. `is_small` is for code that
+    takes little memory.
     """
 
     problem: CorrelationProblem
@@ -172,6 +199,7 @@ class CorrelationPlan:
     packing: Packing
     piece: int
     read: Scalar
+    is_small: bool
 
     @classmethod
     def of(cls, problem: CorrelationProblem, target: TargetDescription) -> CorrelationPlan:
@@ -179,6 +207,8 @@ class CorrelationPlan:
 
         Where weights are packed in pieces a strip is filled for each piece, so it may take the whole of that cache.
         """
+        if target.small and problem.may_skip_border:
+            problem = problem.by_pixels()
         tile, tile_rows, tile_columns = choose_pixels(problem, target)
         size = problem.work.size
         pairs = target.pairs and problem.scalar == BF16 and problem.depth % 2 == 0
@@ -201,7 +231,9 @@ class CorrelationPlan:
         packing = Packing(
             problem.scalar, tile.lanes, tile.columns, weights.lane_stride, weights.depth_stride, ragged, pairs
         )
-        return cls(problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece, computed(stored))
+        return cls(
+            problem, tile, tile_rows, tile_columns, block_rows, strip, packing, piece, computed(stored), target.small
+        )
 
     @property
     def in_place(self) -> bool:
@@ -214,8 +246,15 @@ class CorrelationPlan:
         return not self.packed and not self.piece
 
     @property
+    def skips_border(self) -> bool:
+        """True when images are read where they are, and zeros where windows leave them: no strip, more instructions."""
+        return self.is_small and self.problem.may_skip_border
+
+    @property
     def strip_bytes(self) -> int:
-        """Bytes of scratch that hold a strip."""
+        """Bytes of scratch that hold a strip, or the zeros beside an image."""
+        if self.skips_border:
+            return aligned(self.problem.depth * self.read.size)
         return 0 if self.in_place else aligned(self.strip.bytes)
 
     @property
