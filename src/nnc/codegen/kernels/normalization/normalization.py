@@ -2,6 +2,7 @@
 
 rows:     statistics along the contiguous last axis; an item is a row
 columns:  statistics of each column, over all rows (normalization_columns.py)
+groups:   statistics of groups of columns, over some rows (normalization_groups.py)
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, 
 from nnc.codegen.ir.expression import computed
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
+from nnc.codegen.kernels.normalization.normalization_groups import GroupNormalization
 from nnc.core.values.derived import Read
 from nnc.ops.normalization import normalization as ops
 from nnc.ops.normalization.normalization import BatchNormAttrs, NormalizationAttrs
@@ -214,20 +216,37 @@ def _is_column_norm(attrs: NormalizationAttrs, rank: int, scaled: bool) -> bool:
     return attrs.axes == tuple(range(rank - 1)) and rank > 1 and (attrs.parameter_axes == (rank - 1,) or not scaled)
 
 
-def _row_norm(attrs: NormalizationAttrs, inputs: Specs, outputs: Specs) -> str:
-    if not _is_row_norm(attrs, inputs[0].rank, len(inputs) > 1):
-        return f"statistics over axes {list(attrs.axes)} of {inputs[0].rank}"
-    return only(F64, F32, F16, BF16)(attrs, inputs, outputs)
+def _runs(attrs: NormalizationAttrs, rank: int) -> tuple[range, range, range, range] | None:
+    """The axes of [outer, rows, groups, width], of which rows and width have the statistics; None of other orders."""
+    edges, place = [rank], rank
+    for among in (True, False, True, False):
+        while place and (place - 1 in attrs.axes) is among:
+            place -= 1
+        edges.append(place)
+    last, groups, rows, outer, start = edges
+    return None if start else (range(outer), range(outer, rows), range(rows, groups), range(groups, last))
 
 
-def _norm_gradient(statistics: int) -> Refuse:
-    """Refuse what neither form covers; the columns' form is that of the layer norm alone."""
+def _along(attrs: NormalizationAttrs, rank: int) -> tuple[bool, bool] | None:
+    """Whether a parameter lies along the groups, and along their width; None where it lies otherwise."""
+    runs = _runs(attrs, rank)
+    if runs is None:
+        return None
+    ways = {(*(runs[2] if by_group else ()), *(runs[3] if by_place else ())): (by_group, by_place)
+            for by_group in (True, False) for by_place in (True, False)}  # fmt: skip
+    return ways.get(attrs.parameter_axes)
+
+
+def _norm(others: int) -> Refuse:
+    """Refuse what no form covers, with so many inputs before the parameters."""
 
     def refuse(attrs: NormalizationAttrs, inputs: Specs, outputs: Specs) -> str:
-        rank, scaled = inputs[0].rank, len(inputs) > 2 + statistics
-        columns = statistics == 2 and inputs[0].elements > 0 and _is_column_norm(attrs, rank, scaled)
-        if not columns and not _is_row_norm(attrs, rank, scaled):
+        rank, scaled = inputs[0].rank, len(inputs) > others
+        rows = _is_row_norm(attrs, rank, scaled)
+        if not rows and (_along(attrs, rank) if scaled else _runs(attrs, rank)) is None:
             return f"statistics over axes {list(attrs.axes)} of {rank}"
+        if not rows and inputs[0].elements == 0:
+            return "an empty operand"
         return only(F64, F32, F16, BF16)(attrs, inputs, outputs)
 
     return refuse
@@ -237,23 +256,35 @@ def _batch(attrs: BatchNormAttrs, inputs: Specs, outputs: Specs) -> str:
     return "an empty operand" if inputs[0].elements == 0 else only(F64, F32, F16, BF16)(attrs, inputs, outputs)
 
 
-def _rows_of_norm(kind: RowNorm, parameters: int) -> Generate:
-    """The form of rows; inputs from position `parameters` on are scale and bias."""
+def _of_norm(kind: RowNorm, parameters: int) -> Generate:
+    """The form of rows, or that of groups; inputs from position `parameters` on are scale and bias."""
+    gradient, centered = (
+        kind in (RowNorm.LAYER_GRADIENT, RowNorm.RMS_GRADIENT),
+        kind in (RowNorm.LAYER, RowNorm.LAYER_GRADIENT),
+    )
 
     def generate(attrs: NormalizationAttrs, inputs: Views, outputs: Views) -> Generator:
-        x = inputs[0]
-        columns = math.prod(x.shape[axis] for axis in attrs.axes)
-        rows = math.prod(x.shape[: len(x.shape) - len(attrs.axes)])
-        given = len(inputs) - parameters
-        return RowNormalization(kind, x.scalar, rows, columns, attrs.epsilon, given > 0, given > 1)
+        x, rank, given = inputs[0], len(inputs[0].shape), len(inputs) - parameters
+        if _is_row_norm(attrs, rank, given > 0):
+            columns = math.prod(x.shape[axis] for axis in attrs.axes)
+            rows = math.prod(x.shape[: rank - len(attrs.axes)])
+            return RowNormalization(kind, x.scalar, rows, columns, attrs.epsilon, given > 0, given > 1)
+        runs = _runs(attrs, rank)
+        assert runs is not None, "other orders of axes are refused"
+        outer, rows, groups, width = (math.prod(x.shape[axis] for axis in run) for run in runs)
+        by_group, by_place = _along(attrs, rank) or (False, False)
+        along = (width if by_place else 1) if by_group else 0, int(by_place)
+        return GroupNormalization(
+            gradient, centered, x.scalar, outer, rows, groups, width, attrs.epsilon, given > 0, given > 1, along
+        )
 
     return generate
 
 
 def _layer_gradient(attrs: NormalizationAttrs, inputs: Views, outputs: Views) -> Generator:
     x, scaled = inputs[1], len(inputs) > 4
-    if _is_row_norm(attrs, len(x.shape), scaled):
-        return _rows_of_norm(RowNorm.LAYER_GRADIENT, 4)(attrs, inputs, outputs)
+    if not _is_column_norm(attrs, len(x.shape), scaled):
+        return _of_norm(RowNorm.LAYER_GRADIENT, 4)(attrs, inputs, outputs)
     rows, columns = math.prod(x.shape[:-1]), x.shape[-1]
     return ColumnNormalization(True, x.scalar, rows, columns, attrs.epsilon, scale=scaled)
 
@@ -271,10 +302,10 @@ def _batch_gradient(attrs: BatchNormAttrs, inputs: Views, outputs: Views) -> Gen
 
 
 ROWS: Rows = {
-    ops.LAYER_NORM: KernelRow(_rows_of_norm(RowNorm.LAYER, 1), _row_norm),
-    ops.RMS_NORM: KernelRow(_rows_of_norm(RowNorm.RMS, 1), _row_norm),
-    ops.LAYER_NORM_GRADIENT: KernelRow(_layer_gradient, _norm_gradient(2)),
-    ops.RMS_NORM_GRADIENT: KernelRow(_rows_of_norm(RowNorm.RMS_GRADIENT, 3), _norm_gradient(1)),
+    ops.LAYER_NORM: KernelRow(_of_norm(RowNorm.LAYER, 1), _norm(1)),
+    ops.RMS_NORM: KernelRow(_of_norm(RowNorm.RMS, 1), _norm(1)),
+    ops.LAYER_NORM_GRADIENT: KernelRow(_layer_gradient, _norm(4)),
+    ops.RMS_NORM_GRADIENT: KernelRow(_of_norm(RowNorm.RMS_GRADIENT, 3), _norm(3)),
     ops.BATCH_NORM: KernelRow(_batch_norm, _batch),
     ops.BATCH_NORM_GRADIENT: KernelRow(_batch_gradient, _batch),
 }

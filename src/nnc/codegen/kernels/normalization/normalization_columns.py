@@ -144,29 +144,9 @@ class _Columns:
     def _sums(
         self, low: Value, high: Value, count: int, terms: Callable[[Value], list[list[Value]]]
     ) -> list[list[Value]]:
-        """sums[k][j] = sum over rows of terms(row)[k][j], several rows at once where columns are few."""
-        b, unroll = self.b, max(1, ACCUMULATORS // self.vectors)
-        zero = b.zero(Type(self.scalar, self.lanes))
-        flushed = is_long(zero.type, self.problem.length // unroll)
-        slots = [FlushedSums.start(b, zero, count * self.vectors, flushed=flushed) for _ in range(unroll)]
-
-        def add(group: FlushedSums, row: Value) -> None:
-            for variable, value in zip(group.sums, chain(*terms(row)), strict=True):
-                variable.set(variable.get() + value)
-
-        whole = (high - low) // unroll * unroll + low
-        with in_runs(b, low, whole, unroll, slots) as row:
-            for number, group in enumerate(slots):
-                add(group, row + number)
-        if unroll > 1:
-            with b.loop(whole, high) as row:
-                add(slots[0], row)
-        slots[0].flush()
-        totals = [variable.get() for variable in slots[0].totals]
-        for group in slots[1:]:
-            totals = [left + right.get() for left, right in zip(totals, group.totals, strict=True)]
-        rounded = [b.cast(total, self.scalar) for total in totals]
-        return [rounded[k * self.vectors : (k + 1) * self.vectors] for k in range(count)]
+        """sums[k][j] = sum over rows of terms(row)[k][j]"""
+        kind = Type(self.scalar, self.lanes)
+        return summed_rows(self.b, kind, self.vectors, (low, high), self.problem.length, count, terms)
 
     def _bounds(self, item: Value) -> tuple[Value, Value, Value, Value]:
         """Part, first row, end of the rows, first column of an item."""
@@ -306,3 +286,34 @@ class _Columns:
             return [(a - p - (v - m) * r * q) * factor for a, v, m, r, factor, p, q in values]
 
         return rule
+
+
+def summed_rows(
+    b: Builder, kind: Type, vectors: int, bounds: tuple[Value, Value], most: int, count: int,
+    terms: Callable[[Value], list[list[Value]]],
+) -> list[list[Value]]:  # fmt: skip
+    """sums[k][j] = sum over rows of terms(row)[k][j], several rows at once where a row has few vectors.
+
+    There are `count` terms of as many `vectors`, and at most so many rows.
+    """
+    (low, high), unroll, zero = bounds, max(1, ACCUMULATORS // vectors), b.zero(kind)
+    flushed = is_long(kind, most // unroll)
+    slots = [FlushedSums.start(b, zero, count * vectors, flushed=flushed) for _ in range(unroll)]
+
+    def add(group: FlushedSums, row: Value) -> None:
+        for variable, value in zip(group.sums, chain(*terms(row)), strict=True):
+            variable.set(variable.get() + value)
+
+    whole = (high - low) // unroll * unroll + low
+    with in_runs(b, low, whole, unroll, slots) as row:
+        for number, group in enumerate(slots):
+            add(group, row + number)
+    if unroll > 1:
+        with b.loop(whole, high) as row:
+            add(slots[0], row)
+    slots[0].flush()
+    totals = [variable.get() for variable in slots[0].totals]
+    for group in slots[1:]:
+        totals = [left + right.get() for left, right in zip(totals, group.totals, strict=True)]
+    rounded = [b.cast(total, kind.scalar) for total in totals]
+    return [rounded[k * vectors : (k + 1) * vectors] for k in range(count)]
