@@ -10,7 +10,7 @@ import pytest
 
 import nnc
 from nnc import nn
-from nnc.errors import ArgumentError, FormatError, UsageError
+from nnc.errors import ArgumentError, ArityError, FormatError, UsageError
 from nnc.nn import optim
 from nnc.nn.optim import StepOptimizer, lr_scheduler
 from nnc.nn.optimization.lr_scheduler import LRScheduler
@@ -113,6 +113,100 @@ def test_one_compiled_program_serves_all_rates() -> None:
     np.testing.assert_allclose(weights[1], weights[0], rtol=1e-6)
 
 
+def grouped(net: nn.Layer, rates: tuple[float, float] = (1.0, 0.5)) -> StepOptimizer:
+    net(X)
+    weights, biases = ([p for name, p in net.named_parameters() if (name == "bias") is side] for side in (False, True))
+    groups = [{"params": weights, "lr": rates[0], "weight_decay": 0.1}, {"params": biases, "lr": rates[1]}]
+    return optim.AdamW(groups, lr=9.0, weight_decay=0.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        # torch 2.13: get_last_lr() before each of four steps, from rates of 1 and 0.5.
+        (lambda o: lr_scheduler.StepLR(o, 2, 0.5), [[1.0, 0.5], [1.0, 0.5], [0.5, 0.25], [0.5, 0.25]]),
+        (lambda o: lr_scheduler.LambdaLR(o, [lambda e: 0.5**e, lambda e: 1.0]), [[0.5**e, 0.5] for e in range(4)]),
+        (lambda o: lr_scheduler.MultiplicativeLR(o, lambda e: 0.5), [[0.5**e, 0.5 * 0.5**e] for e in range(4)]),
+        (
+            lambda o: lr_scheduler.ChainedScheduler(
+                [lr_scheduler.ConstantLR(o, 0.1, 2), lr_scheduler.ExponentialLR(o, 0.9)]
+            ),
+            [[0.1, 0.05], [0.09, 0.045], [0.81, 0.405], [0.729, 0.3645]],
+        ),
+        (
+            lambda o: lr_scheduler.SequentialLR(
+                o, [lr_scheduler.ConstantLR(o, 0.5), lr_scheduler.ExponentialLR(o, 0.5)], [2]
+            ),
+            [[0.5, 0.25], [0.5, 0.25], [1.0, 0.5], [0.5, 0.25]],
+        ),
+        (
+            lambda o: lr_scheduler.OneCycleLR(o, [1.0, 0.1], 4),
+            [[0.04, 0.004], [0.81174565, 0.081174565], [0.2830610, 0.0283061], [4e-6, 4e-7]],
+        ),
+    ],
+)
+def test_each_group_has_a_rate_of_its_own(
+    make: Callable[[StepOptimizer], LRScheduler], wanted: list[list[float]]
+) -> None:
+    optimizer = grouped(nn.Linear(3, 2))
+    schedule, rates = make(optimizer), []
+    for _ in range(4):
+        rates.append(schedule.get_last_lr())
+        schedule.step()
+    np.testing.assert_allclose(rates, wanted, rtol=1e-5)
+    assert [group["weight_decay"] for group in optimizer.param_groups] == [0.1, 0.0]
+    with pytest.raises(ArityError, match="LambdaLR: got 3 values; need one, or 2: one a group"):
+        lr_scheduler.LambdaLR(optimizer, [lambda e: 1.0] * 3)
+
+
+def test_plateaus_lower_the_rate_of_each_group_to_its_least() -> None:
+    optimizer = grouped(nn.Linear(3, 2))
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, min_lr=[0.1, 0.2])
+    for _ in range(3):
+        schedule.step(1.0)
+    assert schedule.get_last_lr() == [0.25, 0.2]
+    other = lr_scheduler.ReduceLROnPlateau(grouped(nn.Linear(3, 2)))
+    other.load_state_dict(schedule.state_dict())
+    assert other.get_last_lr() == [0.25, 0.2]
+
+
+def test_one_compiled_program_serves_all_rates_of_groups() -> None:
+    weights = []
+    for compiled in (False, True):
+        nnc.seed(0)
+        net = nn.Linear(3, 2)
+        optimizer = grouped(net)
+        schedule = lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def step(net: nn.Layer = net, optimizer: StepOptimizer = optimizer) -> nnc.Variable:
+            optimizer.zero_grad()
+            loss = (net(X) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = nnc.compile(step) if compiled else step
+        for _ in range(4):
+            run()
+            schedule.step()
+        weights.append({name: value.copy() for name, value in net.state_dict().items()})
+        if compiled:
+            assert run.recorded == 1
+            optimizer.param_groups[0]["weight_decay"] = 0.2
+            run()
+            assert run.recorded == 2
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, rtol=1e-6)
+
+
+def test_rates_of_groups_are_kept_with_the_state() -> None:
+    optimizer, other = grouped(nn.Linear(3, 2), (0.3, 0.7)), grouped(nn.Linear(3, 2))
+    other.load_state_dict(optimizer.state_dict())
+    assert [group["lr"] for group in other.param_groups] == [0.3, 0.7]
+    with pytest.raises(ArgumentError, match="param_groups: got 'momentum'; need 'lr', 'weight_decay', 'eps'"):
+        other.param_groups[0]["momentum"] = 0.5
+
+
 def test_a_rate_set_inside_a_compiled_function_is_refused() -> None:
     optimizer = held()
     with pytest.raises(UsageError, match="outside"):
@@ -137,7 +231,7 @@ def test_schedules_one_after_the_other_start_from_the_first_rate() -> None:
 
 def test_polynomials_end_at_zero() -> None:
     schedule = lr_scheduler.PolynomialLR(held(0.1), total_iters=4, power=2.0)
-    assert [schedule.rate(step) for step in (0, 2, 4, 9)] == pytest.approx([0.1, 0.025, 0.0, 0.0])
+    assert [schedule.rates[0](step) for step in (0, 2, 4, 9)] == pytest.approx([0.1, 0.025, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("mode", ["min", "max"])

@@ -71,7 +71,7 @@ def test_groups_have_the_rate_of_all_parameters() -> None:
     (group,) = optimizer.param_groups
     assert group["lr"] == 0.05
     assert len(group["params"]) == 2
-    assert dict(group).keys() == {"params", "lr"}
+    assert dict(group).keys() == {"params", "lr", "weight_decay", "eps"}
     for group in optimizer.param_groups:
         group["lr"] = 0.5
     assert optimizer.lr == 0.5

@@ -9,6 +9,7 @@ its state is that of the one it holds.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from nnc.core.values.command import AnyCommand
 from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.state import constant_of
 from nnc.errors import ArgumentError, ArityError
-from nnc.nn.optimization.optimizer_base import ByPath, Optimizer, State
+from nnc.nn.optimization.optimizer_base import ByPath, GivenRate, Optimizer, State
 from nnc.nn.optimization.optimizers import SGD
 from nnc.nn.optimization.parameter_update import steering_scalar
 from nnc.nn.optimization.schedules import RateSchedule
@@ -192,10 +193,9 @@ class OptimizerChain(Optimizer):
         """As the optimizer has them."""
         return self.optimizer.scalars(step)
 
-    def followed(
-        self, olds: ByPath, slopes: ByPath, state: State, rate: float | ArrayOperand | None
-    ) -> tuple[ByPath, State]:
+    def followed(self, olds: ByPath, slopes: ByPath, state: State, rate: GivenRate) -> tuple[ByPath, State]:
         """w' = w + after(optimizer(w, before(g)) - w)"""
+        rate = rate.get("rate") if isinstance(rate, Mapping) else rate
         if not olds or "step" not in state or olds.keys() != slopes.keys():
             return self.optimizer.followed(olds, slopes, state, rate)
         step, known = state["step"] + 1, {path: constant_of(old) for path, old in olds.items()}

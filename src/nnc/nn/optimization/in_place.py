@@ -29,7 +29,10 @@ class ParameterRule(Protocol):
 
 
 def update_in_place(
-    rule: ParameterRule, layer: LayerState, gradients: Mapping[str, ArrayOperand], rate: float | ArrayOperand | None
+    rule: ParameterRule,
+    layer: LayerState,
+    gradients: Mapping[str, ArrayOperand],
+    rate: float | ArrayOperand | Mapping[str, ArrayOperand] | None,
 ) -> None:
     """Give the parameters that have gradients their new values.
 
@@ -48,7 +51,7 @@ def follow_gradients(
     layer: LayerState,
     variables: Mapping[str, Variable],
     gradients: Mapping[str, Any],
-    rate: float | ArrayOperand | None,
+    rate: float | ArrayOperand | Mapping[str, ArrayOperand] | None,
 ) -> None:
     """Give these parameters of a layer, all of which have gradients, their new values."""
     if not variables:

@@ -37,6 +37,8 @@ __all__ = ["Optimizer", "PerParameter"]
 State: TypeAlias = dict[str, ArrayOperand]
 # Gradients or parameters, by path.
 ByPath: TypeAlias = Mapping[str, ArrayOperand]
+# What takes the place of the optimizer's own rate: one, several by name, or nothing.
+GivenRate: TypeAlias = float | ArrayOperand | Mapping[str, ArrayOperand] | None
 
 
 @runtime_checkable
@@ -152,10 +154,8 @@ class Optimizer(Answering, ABC):
         news, following = self.followed(olds, by_path(gradients), state, rate)
         return structure.unflatten([news[path] for path in olds]), following
 
-    def followed(
-        self, olds: ByPath, slopes: ByPath, state: State, rate: float | ArrayOperand | None
-    ) -> tuple[ByPath, State]:
-        """(new parameters, new state) by path."""
+    def followed(self, olds: ByPath, slopes: ByPath, state: State, rate: GivenRate) -> tuple[ByPath, State]:
+        """(new parameters, new state) by path; `rate` may be several, by the names that they have among `scalars`."""
         updates = {path: None if (rule := self.at(path)) is None else update_of(rule) for path in olds}
         if not olds:
             return olds, state
@@ -166,14 +166,16 @@ class Optimizer(Answering, ABC):
             raise ArityError("update", got=got, need=need, fix="make the state with init()", origin=caller_origin())
         news, following = dict(olds), {**state, "step": state["step"] + 1}
         # Parameters of one kind share the numbers that steer them: each is a command of its own.
-        steering: dict[tuple[int, DType, Device], list[ArrayOperand]] = {}
+        steering: dict[tuple[int, str, DType, Device], list[ArrayOperand]] = {}
         for path, names in states.items():
             update, old = updates[path], olds[path]
             assert update is not None
-            key = (id(update), old.spec.dtype, old.spec.device)
+            name = self.rate_name(path) if isinstance(rate, Mapping) else ""
+            key = (id(update), name, old.spec.dtype, old.spec.device)
             scalars = steering.get(key)
             if scalars is None:
-                scalars = steering[key] = update.scalars(old, following["step"], rate)
+                own = rate.get(name) if isinstance(rate, Mapping) else rate
+                scalars = steering[key] = update.scalars(old, following["step"], own)
             news[path], *renewed = old.renewed(
                 update.command, (slopes[path], old, *[state[name] for name in names], *scalars)
             )

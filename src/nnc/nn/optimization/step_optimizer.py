@@ -47,7 +47,7 @@ class StepOptimizer:
     is an input: one program serves all rates.
 
     Groups of parameters, `[{"params": body.parameters(), "lr": 1e-4}, {"params": head.parameters()}]`, have rates and
-    decays of their own; a function that is compiled is compiled again when one of them changes.
+    decays of their own: rates are inputs too, and a function that is compiled is compiled again for another decay.
     """
 
     def __init__(self, parameters: ParameterSource | None, rule: Optimizer) -> None:
@@ -61,7 +61,7 @@ class StepOptimizer:
                 self._layer, rule = _Groups(groups), _rule_of_groups(rule, groups)
             else:
                 self._layer = _Group(given)
-        self._rate = eager.tensor(np.float64(0.0), F64)
+        self._rates: dict[str, Variable] = {}
         self.rule = rule
 
     @property
@@ -72,11 +72,15 @@ class StepOptimizer:
     @rule.setter
     def rule(self, rule: Optimizer) -> None:
         self._rule = rule
-        # What a program depends on: all of it, but for a number that is the rate.
-        number = _number_of(rule)
-        self._kind = rule if number is None else rule.at_rate(0.0)
-        if number is not None:
-            self._rate.become(eager.tensor(np.float64(number), F64))
+        numbers = _numbers_of(rule)
+        # What a program depends on: all of it, but for numbers that are rates.
+        self._kind = _at_rates(rule, dict.fromkeys(numbers, 0.0))
+        for name, number in numbers.items():
+            value = eager.tensor(np.float64(number), F64)
+            if name in self._rates:
+                self._rates[name].become(value)
+            else:
+                self._rates[name] = value
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # noqa: ANN401  # what the closure gives
         """One update; with a closure, by the gradients that it computes, and what it gives back."""
@@ -85,20 +89,20 @@ class StepOptimizer:
         trained = layer.trainable_parameters()
         gradients = {path: gradient for path, variable in trained.items() if (gradient := variable.grad) is not None}
         variables = trained if len(gradients) == len(trained) else {path: trained[path] for path in gradients}
-        follow_gradients(self.rule, layer, variables, gradients, self._rate_here())
+        follow_gradients(self.rule, layer, variables, gradients, self._rates_here())
         return loss
 
     def update(self, model: LayerState, gradients: Mapping[str, ArrayOperand]) -> None:
         """Give the parameters of a layer or module their new values, by gradients by path."""
         self._layer = model
-        update_in_place(self.rule, model, gradients, self._rate_here())
+        update_in_place(self.rule, model, gradients, self._rates_here())
 
-    def _rate_here(self) -> ArrayOperand | None:
-        """In a compiled function the rate as an input of its program."""
+    def _rates_here(self) -> Mapping[str, ArrayOperand] | None:
+        """In a compiled function rates as inputs of its program."""
         if active_trace() is None:
             return None
         depends_on(self, lambda: self._kind)
-        return None if _number_of(self.rule) is None else current(self._rate)
+        return {name: current(self._rates[name]) for name in _numbers_of(self.rule)}
 
     def _held(self, subject: str) -> LayerState:
         if self._layer is None:
@@ -184,17 +188,16 @@ class StepOptimizer:
         return {} if self._layer is None else dict(self._layer.own.optimizer_state)
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Copies of the state; `rate` beside it where that is a number."""
+        """Copies of the state; beside it rates that are numbers."""
         values = {name: value.tensor.copied() for name, value in self.state.items()}
-        rate = _number_of(self.rule)
-        return values if rate is None else values | {"rate": np.array(rate)}
+        return values | {name: np.array(rate) for name, rate in _numbers_of(self.rule).items()}
 
     def load_state_dict(self, values: Mapping[str, ArrayLike]) -> None:
         """Go on with this state, which an optimizer of the same parameters and kind had."""
         layer = self._held("load_state_dict")
         own, trained = layer.own, layer.trainable_parameters()
         given = {name: host_array(value) for name, value in values.items()}
-        rate = given.pop("rate", None)
+        rates = {name: given.pop(name) for name in _numbers_of(self.rule) if name in given}
         for path in trained:
             part = self.rule.at(path)
             own.optimizer_kinds[path] = None if part is None else part.command().op
@@ -208,17 +211,36 @@ class StepOptimizer:
             name: variable.device for path, variable in trained.items() for name in given if name.startswith(f"{path}.")
         }
         own.optimizer_state = {name: eager.tensor(value, device=homes.get(name, CPU)) for name, value in given.items()}
-        if rate is not None and _number_of(self.rule) is not None:
-            self.lr = float(rate)
+        self.rule = _at_rates(self.rule, {name: float_of("load_state_dict", rate) for name, rate in rates.items()})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.rule!r})"
 
 
-def _number_of(rule: Optimizer) -> float | None:
-    """The one number that is the rate of all parameters, where there is that."""
-    inner = rule.optimizer if isinstance(rule, OptimizerChain) else rule
-    return None if isinstance(inner, PerParameter) or isinstance(inner.rate, RateSchedule) else inner.rate
+def _numbers_of(rule: Optimizer) -> dict[str, float]:
+    """Rates that are numbers, by their names among `scalars`."""
+    parts: dict[str, Optimizer | None] = {"rate": rule}
+    if isinstance(rule, PerParameter):
+        parts |= {f"rate.{pattern}": part for pattern, part in rule.rules}
+    elif isinstance(rule, OptimizerChain) and isinstance(rule.optimizer, PerParameter):
+        return {}
+    rates = {name: part.rate for name, part in parts.items() if part is not None}
+    return {name: rate for name, rate in rates.items() if not isinstance(rate, RateSchedule)}
+
+
+def _at_rates(rule: Optimizer, rates: Mapping[str, float]) -> Optimizer:
+    """The same with some other rates, by their names."""
+    if "rate" in rates:
+        rule = rule.at_rate(rates["rate"])
+    if not isinstance(rule, PerParameter):
+        return rule
+    named = ((pattern, part, rates.get(f"rate.{pattern}")) for pattern, part in rule.rules)
+    return replace(
+        rule,
+        rules=tuple(
+            (pattern, part if part is None or rate is None else part.at_rate(rate)) for pattern, part, rate in named
+        ),
+    )
 
 
 class ParameterGroup(Mapping[str, object]):
@@ -227,49 +249,69 @@ class ParameterGroup(Mapping[str, object]):
     def __init__(self, optimizer: StepOptimizer, place: int | None = None) -> None:
         self._optimizer, self._place = optimizer, place
 
+    @property
+    def rate(self) -> float:
+        """The rate of the next update."""
+        return self._rule().scalars(self._optimizer._updates() + 1)["rate"]
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        if self._place is None:
+            self._optimizer.lr = rate
+        else:
+            self._become(self._rule().at_rate(float_of("param_groups", rate)))
+
     def __getitem__(self, name: str) -> object:
-        match name:
-            case "params":
-                trained = self._optimizer._held("param_groups").trainable_parameters()
-                return [
-                    value
-                    for path, value in trained.items()
-                    if self._place is None or path.startswith(f"{self._place}.")
-                ]
-            case "lr":
-                return (
-                    self._optimizer.lr
-                    if self._place is None
-                    else self._rule().scalars(self._optimizer._updates() + 1)["rate"]
-                )
-        raise KeyError(name)
+        if name == "params":
+            trained = self._optimizer._held("param_groups").trainable_parameters()
+            before = "" if self._place is None else f"{self._place}."
+            return [value for path, value in trained.items() if path.startswith(before)]
+        if name == "lr":
+            return self.rate
+        if name not in self._options():
+            raise KeyError(name)
+        return getattr(self._rule(), GROUP_OPTIONS[name])
 
     def __setitem__(self, name: str, value: float) -> None:
-        if name != "lr":
-            raise ArgumentError("param_groups", got=repr(name), need="'lr'", fix="a new optimizer of these options")
+        if name == "lr":
+            self.rate = value
+        elif name in self._options():
+            changed: Optimizer = replace(self._rule(), **{GROUP_OPTIONS[name]: value})  # type: ignore[type-var]  # a dataclass, as its fields are known
+            self._become(changed)
+        else:
+            need = ", ".join(["'lr'", *map(repr, self._options())])
+            raise ArgumentError("param_groups", got=repr(name), need=need, fix="a new optimizer of these options")
+
+    def _become(self, rule: Optimizer) -> None:
+        """Go on by these options."""
+        whole = self._optimizer.rule
         if self._place is None:
-            self._optimizer.lr = value
+            self._optimizer.rule = rule
             return
-        whole, rules = self._optimizer.rule, list(self._rules())
         assert isinstance(whole, PerParameter)
-        rules[self._place] = (rules[self._place][0], self._rule().at_rate(float(value)))
+        rules = list(whole.rules)
+        rules[self._place] = (rules[self._place][0], rule)
         self._optimizer.rule = replace(whole, rules=tuple(rules))
 
-    def _rules(self) -> tuple[tuple[str, Optimizer | None], ...]:
-        rule = self._optimizer.rule
-        assert isinstance(rule, PerParameter)
-        return rule.rules
-
     def _rule(self) -> Optimizer:
-        rule = self._rules()[self._place or 0][1]
+        whole = self._optimizer.rule
+        if self._place is None:
+            return whole
+        assert isinstance(whole, PerParameter)
+        rule = whole.rules[self._place][1]
         assert rule is not None
         return rule
 
+    def _options(self) -> list[str]:
+        """Names of the options but for the rate."""
+        known = _fields_of(self._rule())
+        return [option for option, own in GROUP_OPTIONS.items() if own in known]
+
     def __iter__(self) -> Iterator[str]:
-        return iter(("params", "lr"))
+        return iter(("params", "lr", *self._options()))
 
     def __len__(self) -> int:
-        return 2
+        return 2 + len(self._options())
 
 
 class _Group(LayerState):
@@ -321,8 +363,12 @@ def _rule_of_groups(rule: Optimizer, groups: Sequence[Mapping[str, object]]) -> 
     return PerParameter(rule, tuple((f"{place}.*", _with_options(rule, group)) for place, group in enumerate(groups)))
 
 
+def _fields_of(rule: Optimizer) -> set[str]:
+    return {field.name for field in fields(rule)} if is_dataclass(rule) else set()
+
+
 def _with_options(rule: Optimizer, group: Mapping[str, object]) -> Optimizer:
-    known: set[str] = {field.name for field in fields(rule)} if is_dataclass(rule) else set()
+    known = _fields_of(rule)
     changed: dict[str, object] = {}
     for name, value in group.items():
         field = GROUP_OPTIONS.get(name)
