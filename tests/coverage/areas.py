@@ -48,7 +48,7 @@ AREAS: Mapping[str, Area] = {
         ("nn/files/test_torch_names.py", "nn/files/test_pretrained.py", "nn/files/test_model_spec.py",
          "nn/test_partial_load.py", "onnx/test_file.py", "onnx/test_runner.py", "onnx/test_weights.py",
          "onnx/test_stages.py", "onnx/test_rows.py", "onnx/test_attributes.py", "onnx/test_loops.py",
-         "onnx/test_contributed.py", "onnx/test_imports.py", "onnx/test_importer.py", "onnx/test_saving.py",
+         "onnx/test_contributed.py", "onnx/test_imports.py", "onnx/test_importer.py", "onnx/written/test_saving.py",
          "nn/files/test_files.py"),
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ kept/         what a run needs of a file whose program is on the disk, without t
 trainable.py  OnnxLayer: a part of a file inside a Model, to be trained
 exporter.py   a graph of ours as nodes of a file
 exports/      one row per operator of ours, in a file per family
-saving.py     save: a model or a graph as a file
+written/      files that are written: models, modules, functions and graphs
 backend.py    the class that ONNX's own test suite asks for
 coverage.py   that suite, and a page of what passes
 """
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from nnc.onnx.made.making import unsupported
     from nnc.onnx.operators import ROWS
     from nnc.onnx.runner import OnnxModel
-    from nnc.onnx.saving import ExportedGraph, exported, save
     from nnc.onnx.trainable import OnnxLayer
+    from nnc.onnx.written.function_export import export
+    from nnc.onnx.written.saving import ExportedGraph, exported, save
 
 # Modules are imported when a name of theirs is first used: a run needs neither models of ours nor what writes files.
 _HOMES = {
@@ -42,7 +43,8 @@ _HOMES = {
     "ROWS": "operators",
     "OnnxModel": "runner",
     "load": "file_loading",
-    **dict.fromkeys(("ExportedGraph", "exported", "save"), "saving"),
+    **dict.fromkeys(("ExportedGraph", "exported", "save"), "written.saving"),
+    "export": "written.function_export",
     "OnnxLayer": "trainable",
     "unsupported": "made.making",
 }
@@ -58,6 +60,7 @@ __all__ = [
     "OnnxFile",
     "OnnxLayer",
     "OnnxModel",
+    "export",
     "exported",
     "load",
     "read",

@@ -265,8 +265,7 @@ LINALG: Mapping[str, str] = {
 }
 
 ONNX: Mapping[str, str] = {
-    "export": "nnc.onnx.save(model, path)",
-    "dynamo_export": "nnc.onnx.save(model, path)",
+    "dynamo_export": "nnc.onnx.export(net, args, path)",
     "save_model": "nnc.onnx.save(model, path)",
     "load_model": "nnc.onnx.load(path)",
     "load_model_from_string": "nnc.onnx.load(data)",

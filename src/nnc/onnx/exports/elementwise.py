@@ -174,6 +174,7 @@ EXPORTS: dict[str, ExportRow] = {
             "to_device": "Identity",
         }.items()
     },
+    "stop_gradient": lambda call: call[0],
     "equal": _equal,
     "not_equal": _not_equal,
     "less": _ordered("Less"),

@@ -26,11 +26,12 @@ from nnc.core.values.device import CPU
 from nnc.errors import BackendError, UsageError
 from nnc.nn.layers.layer import Scope
 from nnc.nn.model.model import Model
-from nnc.onnx.exporter import BATCHES, IR_VERSION, OPSET, ExportOperand, OnnxWriter, number_of
+from nnc.onnx.exporter import BATCHES, IR_VERSION, OPSET, ExportOperand, OnnxWriter
 from nnc.onnx.exports import EXPORTS
 from nnc.onnx.kept.asked_elements import TWINS
 from nnc.onnx.node import Array
 from nnc.onnx.runner import OnnxModel
+from nnc.onnx.written.size_terms import OpenSize, SizeTerms
 from nnc.symbolic import Symbol, SymbolicGraph
 
 # What protobuf's readers take in one message, with room for the nodes.
@@ -63,11 +64,21 @@ def save(source: Model | OnnxModel | ExportedGraph, path: str | os.PathLike[str]
     (['x'], ('y',))
     """
     if isinstance(source, Model):
-        source.between_updates("save", lambda: _write(Path(path), *_merged(_of_model(source)), external=external))
+        source.between_updates(
+            "save",
+            lambda: _write(Path(path), *_merged(_of_model(source), [OpenSize(BATCH, "x", 0)]), external=external),
+        )
     elif isinstance(source, OnnxModel):
         _write(Path(path), *_apart(source), external=external)
     else:
-        _write(Path(path), *_merged([source]), external=external)
+        write_graphs([source], (), path, external=external)
+
+
+def write_graphs(
+    sources: Sequence[ExportedGraph], opened: Sequence[OpenSize], path: str | os.PathLike[str], *, external: bool
+) -> None:
+    """Write a graph as a file, or one that was made for several values of its open sizes (`SizeTerms`)."""
+    _write(Path(path), *_merged(sources, opened), external=external)
 
 
 @checked
@@ -144,17 +155,24 @@ def _written(source: ExportedGraph) -> OnnxWriter:
     return writer
 
 
-def _merged(sources: Sequence[ExportedGraph]) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """The model of one graph, or of the same for two batches; and its tensors."""
+def _merged(
+    sources: Sequence[ExportedGraph], opened: Sequence[OpenSize] = ()
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """The model of one graph, or of the same for several sizes; and its tensors."""
     writers = [_written(entry) for entry in sources]
-    first, last, writer = sources[0], sources[-1], writers[0]
+    first, writer = sources[0], writers[0]
     nodes = [entry.SerializeToString() for entry in writer.nodes]
     if any([entry.SerializeToString() for entry in other.nodes] != nodes for other in writers[1:]):
-        raise UsageError("save", got="a network whose options depend on the batch", need="one whose sizes alone do")
-    constants, sizes = _constants(writers, next(iter(first.inputs), ""))
-    kept = _live([*sizes, *writer.nodes], first.outputs)
+        raise UsageError("save", got="a network whose options depend on an open size", need="one whose sizes alone do")
+    terms = SizeTerms(opened, [{name: symbol.spec for name, symbol in entry.inputs.items()} for entry in sources])
+    constants, sizes = terms.constants(writers)
+    more, ranges = terms.ranges([{name: array for name, (_, array) in entry.tensors.items()} for entry in sources])
+    constants |= more
+    known = {node.name for node in sizes}
+    kept = _live([*sizes, *[node for node in ranges if node.name not in known], *writer.nodes], first.outputs)
     read = {name for node in kept for name in node.input}
-    arrays = {name: weight for name, weight in writer.weights.items() if name in read}
+    made = _written_by(ranges)
+    arrays = {name: weight for name, weight in writer.weights.items() if name in read and name not in made}
     renamed, turns = _tensor_names(writer, arrays)
     for node in kept:
         node.input[:] = [renamed.get(name, name) for name in node.input]
@@ -162,47 +180,13 @@ def _merged(sources: Sequence[ExportedGraph]) -> tuple[onnx.ModelProto, dict[str
     graph = onnx.helper.make_graph(
         kept,
         first.graph.name or "graph",
-        [_info(name, entry, last.inputs[name]) for name, entry in first.inputs.items()],
-        [_info(name, output, last.outputs[name]) for name, output in first.outputs.items()],
+        [terms.port(name, [entry.inputs[name].spec for entry in sources]) for name in first.inputs],
+        [terms.port(name, [entry.outputs[name].spec for entry in sources]) for name in first.outputs],
         [onnx.numpy_helper.from_array(constant, name) for name, constant in constants.items() if name in read],
     )
     opsets = [onnx.helper.make_opsetid("", OPSET)]
     model = onnx.helper.make_model(graph, producer_name="nnc", opset_imports=opsets, ir_version=IR_VERSION)
     return model, {renamed.get(name, name): entry for name, entry in arrays.items()}
-
-
-def _constants(writers: Sequence[OnnxWriter], source: str) -> tuple[dict[str, Array], list[onnx.NodeProto]]:
-    """The constants of the file, and nodes for those that depend on the batch: slope · batch + rest."""
-    constants, nodes = dict[str, Array](), list[onnx.NodeProto]()
-    reshaped = _only_shapes(writers[0].nodes)
-    for name, constant in writers[0].constants.items():
-        two = writers[-1].constants[name]
-        if constant.shape == two.shape and constant.tobytes() == two.tobytes():
-            constants[name] = constant
-            continue
-        if constant.shape != two.shape or constant.dtype != np.int64:
-            raise UsageError("save", got="a constant that depends on the batch", need="sizes alone that do")
-        slope, left = np.divmod(two - constant, BATCHES[1] - BATCHES[0])
-        rest = constant - slope * BATCHES[0]
-        if left.any():
-            raise UsageError("save", got="a size that is no multiple of the batch", need="slope · batch + rest")
-        if np.count_nonzero(slope) == 1 and name in reshaped:
-            constants[name] = np.where(slope != 0, -1, rest)
-            continue
-        constants |= {f"{name}.slope": slope, f"{name}.rest": rest}
-        if not nodes:
-            nodes.append(onnx.helper.make_node("Shape", [source], [BATCH], BATCH, start=0, end=1))
-        nodes.append(onnx.helper.make_node("Mul", [BATCH, f"{name}.slope"], [f"{name}.batch"], f"{name}.batch"))
-        nodes.append(onnx.helper.make_node("Add", [f"{name}.batch", f"{name}.rest"], [name], name))
-    return constants, nodes
-
-
-def _only_shapes(nodes: Sequence[onnx.NodeProto]) -> set[str]:
-    """Names that are read as the shape of a Reshape and as nothing else."""
-    shapes = {node.input[1] for node in nodes if node.op_type == "Reshape"}
-    return shapes - {
-        name for node in nodes for place, name in enumerate(node.input) if node.op_type != "Reshape" or not place
-    }
 
 
 def _live(nodes: Sequence[onnx.NodeProto], outputs: Mapping[str, object]) -> list[onnx.NodeProto]:
@@ -231,15 +215,6 @@ def _tensor_names(writer: OnnxWriter, arrays: Mapping[str, Array]) -> tuple[dict
 
 def _written_by(nodes: Sequence[onnx.NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output}
-
-
-def _info(name: str, first: Symbol, second: Symbol) -> onnx.ValueInfoProto:
-    """The type of an input or output; sizes that differ between two batches are open."""
-    dims: list[int | str] = [
-        a if a == b else BATCH if a == BATCHES[0] else f"{name}.{axis}"
-        for axis, (a, b) in enumerate(zip(first.shape, second.shape, strict=True))
-    ]
-    return onnx.helper.make_tensor_value_info(name, number_of(first.spec.dtype), dims)
 
 
 # ---- bytes
