@@ -6,12 +6,17 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from nnc.backends.gpu.assembly import GpuKernel
 from nnc.backends.gpu.driver import GpuDriver
+from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.core.running.devices import DEVICES
 from nnc.core.running.dispatch import DISPATCHER, Call
+from nnc.core.settings import SETTINGS
 from nnc.core.values.command import Command
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.dtype import F32
@@ -88,3 +93,27 @@ def check_two_threads(device: Device) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def check_bounds(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In debugging a kernel that goes too far is named, with its operand and the place; memory behind it stays."""
+    monkeypatch.setattr(SETTINGS, "debug", True)
+    x, both = on(device, np.zeros(100)), on(device, np.zeros(200))
+    y, behind = (both.view(x.spec, offset, (1,)) for offset in (0, 100))
+    claim = DISPATCHER.claim(Command(exp, NoAttrs()), (x.spec,), (x.spec,))
+    kernel = claim.kernel
+    assert isinstance(kernel, GpuKernel)
+    good, bad = kernel.generator, replace(kernel.generator, shape=(101,))
+    assert isinstance(good, Pointwise)
+    calls = (lambda: kernel.run((x,), (y,), None), claim.backend.program([Call(kernel, (x,), (y,), None)]))
+    kernel.generator = bad
+    wrong = (calls[0], claim.backend.program([Call(kernel, (x,), (y,), None)]))
+    before = behind.to(CPU).numpy().tobytes()
+    for run in wrong:
+        with pytest.raises(DeviceError, match=r"kernel exp: got a write of 4 bytes at byte 400 of operand 1 \(y\)"):
+            run()
+    kernel.generator = good
+    for run in calls:
+        run()
+        np.testing.assert_array_equal(y.to(CPU).numpy(), np.ones(100))
+    assert behind.to(CPU).numpy().tobytes() == before

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from tests.backends.gpu.fake_cuda import ATTRIBUTES, COMPUTE_MAJOR, ILLEGAL_ADDRESS, OUT_OF_MEMORY, FakeCuda
-from tests.backends.gpu.on_device import check_a_forked_child, check_two_threads, on, program
+from tests.backends.gpu.on_device import check_a_forked_child, check_bounds, check_two_threads, on, program
 from tests.conformance.cases import CASES
 from tests.conformance.on_devices import check_row
 from tests.conformance.runs import REFERENCE
@@ -271,3 +271,7 @@ def test_texts_become_ptx_on_several_threads() -> None:
     assert all(".visible .entry kernel_entry" in text and ".target sm_90" in text for text in written)
     with pytest.raises(DeviceError, match="text that LLVM reads"):
         ptx_of("define nonsense", target)
+
+
+def test_kernels_that_leave_an_operand_are_named_in_debugging(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_bounds(device, monkeypatch)

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.backends.gpu.on_device import check_a_forked_child, check_two_threads, on, served
+from tests.backends.gpu.on_device import check_a_forked_child, check_bounds, check_two_threads, on, served
 from tests.backends.gpu.on_device import program as program_on
 
 from nnc.backends.gpu.driver import GpuDriver
@@ -232,3 +232,9 @@ def test_modules_ask_for_signs_of_zeros_and_nan_where_a_device_can_keep_them(dri
     claim = DISPATCHER.claim(Command(exp, NoAttrs()), (y.spec,), (y.spec,))
     claim.kernel.run((on_vulkan(given),), (y,), None)
     np.testing.assert_allclose(y.to(CPU).numpy(), np.exp(given), rtol=1e-5)
+
+
+def test_kernels_that_leave_an_operand_are_named_in_debugging(
+    driver: GpuDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_bounds(DEVICE, monkeypatch)

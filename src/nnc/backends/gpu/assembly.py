@@ -3,7 +3,8 @@
     table = for each kernel: [0] [addresses of operands, numbers]
 
 The table is written once. A run is one submission, and returns when it is queued; where a kernel checks indices, the
-run waits, and looks at the words that such kernels set.
+run waits, and looks at the words that such kernels set. Under NNC_DEBUG=1 all runs do, for kernels say then where they
+leave an operand, in a record whose address is the word that is 0 otherwise.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import field
 import numpy as np
 from numpy.typing import NDArray
 
+from nnc.backends.gpu.bounds import OperandBounds
 from nnc.backends.gpu.device import SCRATCH_BYTES, LoadedKernel, OpenDevice
 from nnc.backends.gpu.engine import DeviceEngine, PhaseLaunch, RecordedLaunches
 from nnc.classes import dataclass
@@ -21,6 +23,7 @@ from nnc.codegen.device.launch import DevicePhase
 from nnc.codegen.frame.kernel import aligned
 from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft
 from nnc.core.running.dispatch import Call, Relocation, Tensors
+from nnc.core.settings import SETTINGS
 from nnc.core.values.storage import DeviceStorage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import IndexRangeError
@@ -111,7 +114,7 @@ class GpuKernel(CommandKernel):
         device = self.device
         assert device is not None
         enough = workspace is not None and workspace.spec.nbytes >= self.workspace_bytes
-        if (enough or not self.workspace_bytes) and self.takes(inputs, outputs):
+        if (enough or not self.workspace_bytes) and self.takes(inputs, outputs) and not SETTINGS.debug:
             operands = (*inputs, *outputs, workspace if self.workspace_bytes else None)
             self._queue(device, [tensor.address for tensor in operands if tensor is not None])
             return
@@ -120,6 +123,7 @@ class GpuKernel(CommandKernel):
         table = LaunchTable.of(device, assembled.drafts)
         with device.entered() as engine:
             engine.launch(table.launches(device, device.table(table.words)))
+            table.look(engine)
             _look(device, CheckedWords.of(assembled.checks))
 
     def _queue(self, device: OpenDevice, addresses: list[int]) -> None:
@@ -152,17 +156,24 @@ class LaunchTable:
     kernels: Sequence[LoadedKernel]
     words: Words
     places: tuple[int, ...]
+    bounds: OperandBounds | None
 
     @classmethod
     def of(cls, device: OpenDevice, drafts: Sequence[Draft]) -> LaunchTable:
         """The table of drafts, whose kernels are loaded."""
-        kernels = _kernels(device, drafts)
+        bounds = OperandBounds.of(device, drafts) if SETTINGS.debug else None
+        kernels = _kernels(device, drafts, bounded=bounds is not None)
         words: list[int] = []
         places = []
-        for draft in drafts:
+        for draft, record in zip(drafts, bounds.addresses if bounds else [0] * len(drafts), strict=True):
             places.append(len(words) + 1)
-            words += [0, *draft.words]
-        return cls(drafts, kernels, np.array(words, np.int64), tuple(places))
+            words += [record, *draft.words]
+        return cls(drafts, kernels, np.array(words, np.int64), tuple(places), bounds)
+
+    def look(self, engine: DeviceEngine) -> None:
+        """Behind a run: DeviceError where a kernel left an operand, in debugging."""
+        if self.bounds is not None:
+            self.bounds.look(engine)
 
     def store(self, device: OpenDevice) -> DeviceStorage:
         """Write it into memory of the device."""
@@ -205,11 +216,11 @@ def _phases(
     ]  # fmt: skip
 
 
-def _kernels(device: OpenDevice, drafts: Sequence[Draft]) -> list[LoadedKernel]:
+def _kernels(device: OpenDevice, drafts: Sequence[Draft], *, bounded: bool) -> list[LoadedKernel]:
     """Those of drafts; the ones that are new are loaded together."""
-    kernels = device.kernels(draft.generator for draft in drafts)
+    kernels = device.kernels((draft.generator for draft in drafts), bounded=bounded)
     for draft, kernel in zip(drafts, kernels, strict=True):
-        if isinstance(draft.kernel, GpuKernel):
+        if isinstance(draft.kernel, GpuKernel) and not bounded:
             draft.kernel.remember(kernel)
     return kernels
 
@@ -279,8 +290,9 @@ class DeviceProgram:
     kept: object
 
     def __call__(self) -> None:
-        with self.device.entered():
+        with self.device.entered() as engine:
             self.recorded.submit()
+            self.table.look(engine)
             if self.checks:
                 _look(self.device, self.checks)
 

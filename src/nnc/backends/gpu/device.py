@@ -145,18 +145,18 @@ class OpenDevice(Uncopied):
 
     # -- code
 
-    def kernels(self, generators: Iterable[Generator]) -> list[LoadedKernel]:
-        """The loaded kernels of generators; while anybody holds one, it is made once."""
-        asked = [(Exact(generator), generator) for generator in generators]
+    def kernels(self, generators: Iterable[Generator], *, bounded: bool = False) -> list[LoadedKernel]:
+        """The loaded kernels of generators, as in `device_kernel`; while anybody holds one, it is made once."""
+        asked = [(Exact((generator, bounded)), generator) for generator in generators]
         with self.entered() as engine:
             held = {exact: kernel for exact, _ in asked if (kernel := self._kernels.get(exact)) is not None}
             fresh = {exact: generator for exact, generator in asked if exact not in held}
-            for exact, kernel in zip(fresh, self._made(list(fresh.values()), engine), strict=True):
+            for exact, kernel in zip(fresh, self._made(list(fresh.values()), engine, bounded), strict=True):
                 held[exact] = self._kernels[exact] = kernel
             return [held[exact] for exact, _ in asked]
 
-    def _made(self, generators: Sequence[Generator], engine: DeviceEngine) -> list[LoadedKernel]:
-        written = [self._written(generator) for generator in generators]
+    def _made(self, generators: Sequence[Generator], engine: DeviceEngine, bounded: bool) -> list[LoadedKernel]:
+        written = [self._written(generator, bounded) for generator in generators]
         keys = [hashlib.sha256(kernel.text.encode()).hexdigest() for kernel in written]
         codes = {key: code for key in keys if (code := self._codes.get(key)) is not None}
         fresh = {key: kernel for key, kernel in zip(keys, written, strict=True) if key not in codes}
@@ -168,8 +168,8 @@ class OpenDevice(Uncopied):
             for kernel, key, generator in zip(written, keys, generators, strict=True)
         ]
 
-    def _written(self, generator: Generator) -> DeviceKernel:
-        kernel = device_kernel(generator, self.target, ENTRY_POINT)
+    def _written(self, generator: Generator, bounded: bool) -> DeviceKernel:
+        kernel = device_kernel(generator, self.target, ENTRY_POINT, bounded=bounded)
         if kernel.missing:
             got = "functions that nobody has written for it: " + " ".join(kernel.missing)
             raise DeviceError(str(self.device), got=got, need="a kernel of what it has")

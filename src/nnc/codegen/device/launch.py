@@ -67,22 +67,25 @@ class DeviceKernel:
     missing: tuple[str, ...]
 
 
-def device_kernel(generator: Generator, target: TargetDescription, name: str, *, grouped: bool = True) -> DeviceKernel:
+def device_kernel(
+    generator: Generator, target: TargetDescription, name: str, *, grouped: bool = True, bounded: bool = False
+) -> DeviceKernel:
     """The kernel of a generator on a device, whose entries' names begin with `name`.
 
-    Kernels of whole groups of threads are asked first, if the device is to run them `grouped`.
+    Kernels of whole groups of threads are asked first, if the device is to run them `grouped`. One that is `bounded`
+    says where it leaves an operand: in front of its table is the address of a record (`bounds`).
     """
     module, groups = Module(target), group_kernel(generator, target) if grouped else None
     if groups is not None:
         phases = groups.emit(module, name)
-        return _assembled(parse(str(module)), phases, 0, target, groups)
+        return _assembled(parse(str(module)), phases, 0, target, groups, bounded=bounded)
     phases = generator.emit(module, name)
-    return _assembled(parse(str(module)), phases, generator.scratch(target), target)
+    return _assembled(parse(str(module)), phases, generator.scratch(target), target, bounded=bounded)
 
 
 def _assembled(
     parsed: ParsedModule, phases: tuple[Phase, ...], scratch: int, target: TargetDescription,
-    groups: GroupKernel | None = None,
+    groups: GroupKernel | None = None, *, bounded: bool,
 ) -> DeviceKernel:  # fmt: skip
     """The kernel of a module's functions; with `groups`, of those that its threads run together."""
     group, paired = (groups.threads, groups.paired) if groups is not None else (0, False)
@@ -92,7 +95,8 @@ def _assembled(
     workers = {phase.symbol: group or _worker(parsed, phase.symbol, target.threads) for phase in phases}
     for name, function in parsed.functions.items():
         callers = [each for symbol, each in workers.items() if name in _reached(parsed, symbol)]
-        spreader = Spreader(function, 1 if group else max(callers, default=1), frame, tables)
+        threads = 1 if group else max(callers, default=1)
+        spreader = Spreader(function, threads, frame, tables, bounded=bounded and name in workers)
         texts.append(spreader.write())
         declared |= spreader.declared
         frame = frames[name] = spreader.frame_end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from nnc.codegen.device.bounds import BOUNDED, BOUNDED_TEXT
 from nnc.codegen.device.text import Kind
 from nnc.codegen.device.warpgroups import WarpgroupProduct
 from nnc.codegen.ir.target import TargetDescription
@@ -105,8 +106,11 @@ entry:
 %y = add i64 %v, %carry
 ret i64 %y
 }"""
+# Functions as text, for devices that have them not by themselves.
+_TEXTS = {"nnc.high.product": _HIGH_PRODUCT, BOUNDED: BOUNDED_TEXT}
 # By name: the text, and the functions that it calls.
 _PTX_FUNCTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    BOUNDED: (BOUNDED_TEXT, ("nnc.pointer",)),
     "nnc.lane": (
         "define internal i32 @nnc.lane() #0 {\n%t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n%y = and i32 %t, 31\n"
         "ret i32 %y\n}",
@@ -345,10 +349,10 @@ def preamble(
     ]
     lines = [f'target triple = "{target.triple}"', *constants]
     if target.triple != PTX_TRIPLE:
-        product = [_HIGH_PRODUCT] if "nnc.high.product" in declared else []
-        rest = [line for name, line in declared.items() if name != "nnc.high.product"]
+        common = [text for name, text in _TEXTS.items() if name in declared]
+        rest = [line for name, line in declared.items() if name not in _TEXTS]
         arrays = [f"@{name} = internal addrspace(3) global {array} undef, align 16" for name, array in near.items()]
-        return "\n".join([*lines, *arrays, *rest, *product, *functions, *entries, ""])
+        return "\n".join([*lines, *arrays, *rest, *common, *functions, *entries, ""])
     lines.insert(0, f'target datalayout = "{PTX_LAYOUT}"')
     helpers, asked = _helpers(declared)
     for name, array in near.items():

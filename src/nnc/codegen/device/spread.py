@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from nnc.codegen.device.bounds import BOUNDED, HEAD_WORDS, code_of, operand_of_root
 from nnc.codegen.device.lanes import zero_of
 from nnc.codegen.device.text import (
     CASTS,
@@ -42,7 +43,10 @@ TRUE = ("1", "true", "-1")
 class Spreader(VectorWriter):
     """Writes one function anew."""
 
-    def __init__(self, function: ParsedFunction, threads: int, frame: int, tables: dict[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, function: ParsedFunction, threads: int, frame: int, tables: dict[str, tuple[int, ...]], *,
+        bounded: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(threads, tables)
         self.function = function
         # Where the function's own memory begins in the scratch, and how far it goes.
@@ -50,7 +54,9 @@ class Spreader(VectorWriter):
         self.slots: dict[str, list[str]] = {}
         self.tail: dict[str, str] = {}
         self.label = ""
-        self.order = Visibility.of(function) if threads > 1 else None
+        roots = Visibility.of(function) if threads > 1 or bounded else None
+        self.order = roots if threads > 1 else None
+        self.roots = roots if bounded else None
 
     # -- text
 
@@ -118,12 +124,14 @@ class Spreader(VectorWriter):
             return
         self._before("read", place.text)
         if i.kind.lanes:
-            addresses, inside = self._addresses(place.text, i.kind), self.inside(i.kind)
+            inside = self.inside(i.kind)
+            addresses = self._within(place, self._addresses(place.text, i.kind), inside, i.kind)
             self._read(i.result, i.kind, addresses, inside, self._alignment(i))
         elif i.kind == POINTER:
             self.call(POINTER, "nnc.pointer", ((POINTER, place.text),), i.result)
         else:
-            self.read(i.kind, place.text, i.result, self._alignment(i))
+            (address,) = self._within(place, [place.text], [""], i.kind)
+            self.read(i.kind, address, i.result, self._alignment(i))
 
     def store(self, i: TextInstruction) -> None:
         """A variable, or memory: thread i writes element i."""
@@ -135,10 +143,12 @@ class Spreader(VectorWriter):
             return
         self._before("write", place.text)
         if value.kind.lanes:
-            addresses, inside = self._addresses(place.text, value.kind), self.inside(value.kind)
+            inside = self.inside(value.kind)
+            addresses = self._within(place, self._addresses(place.text, value.kind), inside, value.kind, written=True)
             self._write(value, addresses, inside, self._alignment(i))
         else:
-            self.put(value.kind, value.text, place.text, self._alignment(i))
+            (address,) = self._within(place, [place.text], [""], value.kind, written=True)
+            self.put(value.kind, value.text, address, self._alignment(i))
 
     @staticmethod
     def _alignment(i: TextInstruction) -> int:
@@ -155,7 +165,7 @@ class Spreader(VectorWriter):
                 self._meet()
             self.order.pending = action
 
-    def _addresses(self, pointer: str, kind: Kind) -> list[str]:
+    def _addresses(self, pointer: str, kind: Kind) -> Sequence[str]:
         addresses = []
         for register in range(self.count(kind)):
             first = register * self.threads
@@ -165,6 +175,22 @@ class Spreader(VectorWriter):
                 index = self.lane(I64) if not first else self.new(f"add i64 {self.lane(I64)}, {first}")
             addresses.append(self.new(f"getelementptr {kind.element}, ptr {pointer}, i64 {index}"))
         return addresses
+
+    def _within(
+        self, pointer: TextOperand, addresses: Sequence[str], active: Sequence[str], kind: Kind, *,
+        written: bool = False,
+    ) -> Sequence[str]:  # fmt: skip
+        """The addresses, of which those that leave the pointer's operand are replaced where that is checked."""
+        operand = None if self.roots is None else operand_of_root(self.roots.root(pointer.text))
+        if operand is None:
+            return addresses
+        places, code = HEAD_WORDS + 2 * operand, code_of(operand, kind.size, written=written)
+        checked = []
+        for address, condition in zip(addresses, active, strict=True):
+            size = self.new(f"select i1 {condition}, i64 {kind.size}, i64 0") if condition else str(kind.size)
+            given = ((POINTER, "%args"), (POINTER, address), (I64, str(places)), (I64, str(code)), (I64, size))
+            checked.append(self.call(POINTER, BOUNDED, given))
+        return checked
 
     def _read(self, result: str, kind: Kind, addresses: Sequence[str], active: Sequence[str], whole: int) -> None:
         """Threads that have nothing to read look at the table of arguments, and hold 0."""
@@ -268,12 +294,16 @@ class Spreader(VectorWriter):
             place, mask = i.operands[0], i.operands[2]
             self._before("read", place.text)
             addresses = self._addresses(place.text, i.kind) if action == "load" else self.parts(place)
-            self._read(i.result, i.kind, addresses, self._masked(mask, i.kind), int(i.operands[1].text))
+            active = self._masked(mask, i.kind)
+            addresses = self._within(place, addresses, active, i.kind)
+            self._read(i.result, i.kind, addresses, active, int(i.operands[1].text))
         else:
             value, place, mask = i.operands[0], i.operands[1], i.operands[3]
             self._before("write", place.text)
             addresses = self._addresses(place.text, value.kind) if action == "store" else self.parts(place)
-            self._write(value, addresses, self._masked(mask, value.kind), int(i.operands[2].text))
+            active = self._masked(mask, value.kind)
+            addresses = self._within(place, addresses, active, value.kind, written=True)
+            self._write(value, addresses, active, int(i.operands[2].text))
 
 
 Handler = Callable[[Spreader, TextInstruction], None]

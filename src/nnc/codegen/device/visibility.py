@@ -18,6 +18,10 @@ class Visibility:
         # What has been done since threads met: "read", "write" or nothing.
         self.pending = ""
 
+    def root(self, pointer: str) -> str:
+        """Where a pointer comes from."""
+        return _root(self._roots, pointer)
+
     def matters(self, pointer: str) -> bool:
         """Whether what lies there is read and written."""
         return self._roots.get(pointer, self.UNKNOWN) in self._shared

@@ -211,6 +211,10 @@ class InstructionWriter:
         place, access = self._pointer(target, value.kind)
         self.m.write(STORE, place, self.value(value), *access)
 
+    def number_of(self, i: TextInstruction) -> None:
+        """An address is a number."""
+        self.result(ARITHMETIC["add"], I64, self.value(i.operands[0]), self.m.number(0, "i64"), name=i.result)
+
     def address(self, i: TextInstruction) -> None:
         """base + index · size"""
         base, index = i.operands
@@ -393,6 +397,7 @@ OTHERS: dict[str, Translation] = {
     "load": InstructionWriter.load,
     "store": InstructionWriter.store,
     "getelementptr": InstructionWriter.address,
+    "ptrtoint": InstructionWriter.number_of,
     "call": InstructionWriter.call,
 }
 CALLS: dict[str, Translation] = {
