@@ -8,10 +8,13 @@ from __future__ import annotations
 import gc
 import importlib
 import multiprocessing
+import os
+import resource
 import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +24,7 @@ from nnc.core.running.devices import DEVICES
 from nnc.core.values.device import Device
 from nnc.errors import DeviceError
 
-RUNS, MODELS = 10_000, 1_000
+RUNS, MODELS, DEVICE_TIMES = 10_000, 1_000, 1_000
 
 
 def held(device: Device) -> int:
@@ -79,6 +82,31 @@ def threads(device: Device) -> str:
     return "agree"
 
 
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def many_devices(device: Device) -> str:
+    """A device that is opened and closed a thousand times, with a value and a kernel each time."""
+    sizes, files = list[int](), list[int]()
+    for number in range(DEVICE_TIMES):
+        driver = DEVICES._makers[device.kind]()
+        assert isinstance(driver, GpuDriver)
+        memory, back = driver.allocate(device, 64), np.zeros(64, np.uint8)
+        driver.fill(device, memory.address, 64, 7)
+        driver.download(device, back.ctypes.data, memory.address, 64)
+        assert (back == 7).all()
+        del driver, memory
+        gc.collect()
+        if number % (DEVICE_TIMES // 10) == DEVICE_TIMES // 10 - 1:
+            sizes.append(resident())
+            files.append(len(os.listdir("/proc/self/fd")))
+    assert files[-1] == files[0], files
+    assert sizes[-1] <= sizes[0] + (1 << 20), sizes
+    return f"{sizes[-1] - sizes[0]} bytes more after the first hundred"
+
+
 def _in_child(device: str, told: multiprocessing.queues.Queue[str]) -> None:
     try:
         (nnc.ones((2,)).to(device) + 1.0).tolist()
@@ -117,7 +145,7 @@ def other_library(device: Device) -> str:
 def main(kind: str) -> int:
     """Each part by itself; the status is 0 where all went well."""
     device, failed = Device(kind), 0
-    parts: list[Callable[[Device], str]] = [many_runs, many_programs, threads, fork]
+    parts: list[Callable[[Device], str]] = [many_runs, many_programs, many_devices, threads, fork]
     for part in [*parts, *([other_library] if kind == "cuda" else [])]:
         began = time.perf_counter()
         try:

@@ -78,9 +78,11 @@ class FakeCuda:
 
     memory_bytes: int = 1 << 28
     devices: int = 1
+    contexts: int = 0
     failing: dict[str, int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     memory: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+    pinned: dict[int, np.ndarray[Any, Any]] = field(default_factory=dict)
     modules: dict[int, Any] = field(default_factory=dict)
     functions: dict[int, Callable[..., None]] = field(default_factory=dict)
     graphs: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
@@ -131,7 +133,11 @@ class FakeCuda:
         value._obj.value = ATTRIBUTES[attribute]
 
     def _cuDevicePrimaryCtxRetain(self, context: Any, device: int) -> None:
+        self.contexts += 1
         context._obj.value = 1000 + device
+
+    def _cuDevicePrimaryCtxRelease_v2(self, device: int) -> None:
+        self.contexts -= 1
 
     def _cuCtxSetCurrent(self, context: Any) -> int:
         return 0 if number(context) >= 1000 else INVALID_VALUE
@@ -158,8 +164,11 @@ class FakeCuda:
 
     def _cuMemHostAlloc(self, address: Any, nbytes: int, flags: int) -> None:
         raw = np.empty(nbytes, np.uint8)
-        self._linked[next(self._numbers)] = raw
+        self.pinned[raw.ctypes.data] = raw
         address._obj.value = raw.ctypes.data
+
+    def _cuMemFreeHost(self, address: Any) -> None:
+        del self.pinned[number(address)]
 
     def _move(self, target: Any, source: Any, nbytes: int) -> None:
         self._do(lambda: ctypes.memmove(number(target), number(source), nbytes))
@@ -181,6 +190,9 @@ class FakeCuda:
     def _cuStreamCreate(self, stream: Any, flags: int) -> None:
         stream._obj.value = 77
 
+    def _cuStreamDestroy_v2(self, stream: Any) -> None:
+        pass
+
     def _cuStreamSynchronize(self, stream: Any) -> int:
         return INVALID_VALUE if self._capturing is not None else 0
 
@@ -199,6 +211,9 @@ class FakeCuda:
 
     def _cuEventCreate(self, event: Any, flags: int) -> None:
         event._obj.value = next(self._numbers)
+
+    def _cuEventDestroy_v2(self, event: Any) -> None:
+        pass
 
     def _cuEventRecord(self, event: Any, stream: Any) -> None:
         pass

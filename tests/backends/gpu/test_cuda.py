@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from tests.backends.gpu.fake_cuda import ATTRIBUTES, COMPUTE_MAJOR, ILLEGAL_ADDRESS, OUT_OF_MEMORY, FakeCuda
-from tests.backends.gpu.on_device import check_a_forked_child, check_bounds, check_two_threads, on, program
+from tests.backends.gpu.on_device import check_a_forked_child, check_bounds, check_two_threads, on, program, served
 from tests.conformance.cases import CASES
 from tests.conformance.on_devices import check_row
 from tests.conformance.runs import REFERENCE
@@ -275,3 +275,17 @@ def test_texts_become_ptx_on_several_threads() -> None:
 
 def test_kernels_that_leave_an_operand_are_named_in_debugging(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     check_bounds(device, monkeypatch)
+
+
+def test_a_device_that_nobody_holds_gives_all_back(driver: GpuDriver, device: Device) -> None:
+    other = FakeCuda()
+    with served(GpuDriver("cuda", CudaDevices(other))):
+        x = on(device, np.ones(4))
+        run, y = program(device, Command(exp, NoAttrs()), [x])
+        run()
+    del run, x
+    gc.collect()
+    assert (other.contexts, len(other.memory)) == (1, 1), "what is held of its memory holds it"
+    del y
+    gc.collect()
+    assert (other.contexts, other.memory, other.modules, other.programs, other.pinned) == (0, {}, {}, {}, {})

@@ -238,3 +238,21 @@ def test_kernels_that_leave_an_operand_are_named_in_debugging(
     driver: GpuDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_bounds(DEVICE, monkeypatch)
+
+
+def test_a_device_is_closed_when_nobody_holds_it_or_its_memory(
+    driver: GpuDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, close = [], VulkanEngine.close
+    monkeypatch.setattr(VulkanEngine, "close", lambda engine: closed.append(close(engine)))
+    for number in range(3):
+        with served(GpuDriver("vulkan", VulkanDevices())):
+            x = on_vulkan(np.ones(4))
+            run, y = program(Command(exp, NoAttrs()), [x])
+            run()
+        del run, x
+        gc.collect()
+        assert len(closed) == number, "what is held of its memory holds it"
+        del y
+        gc.collect()
+        assert len(closed) == number + 1

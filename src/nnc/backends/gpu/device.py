@@ -1,20 +1,22 @@
-"""A device that is open: its engine under one lock, its pool, its kernels, and the scratch memory of its threads."""
+"""A device that is open: its engine under one lock, its pool, its kernels, and the scratch memory of its threads.
+
+It is closed when nobody holds it, a program for it, or memory of it.
+"""
 
 from __future__ import annotations
 
 import atexit
 import hashlib
 import os
-import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import ClassVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nnc.backends.gpu.engine import DeviceEngine, LoadedFunctions
+from nnc.backends.gpu.engine import DeviceEngine, EngineLease, LoadedFunctions
 from nnc.backends.gpu.memory import DevicePool
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DeviceKernel, DevicePhase, device_kernel
@@ -61,14 +63,15 @@ class OpenDevice(Uncopied):
     def __init__(self, device: Device, engine: DeviceEngine) -> None:
         self.device, self.engine = device, engine
         self.facts, self.target = engine.facts, engine.target
-        self._pool = DevicePool(engine)
+        self._lease = EngineLease(engine)
+        self._pool = DevicePool(engine, self._lease)
         self._lock = fork_safe_rlock()
         self._process = os.getpid()
         self._kernels: WeakValueDictionary[Exact, LoadedKernel] = WeakValueDictionary()
         self._codes: WeakValueDictionary[str, DeviceCode] = WeakValueDictionary()
         self._scratch: DeviceStorage | None = None
         self._table: DeviceStorage | None = None
-        atexit.register(_finish, weakref.ref(self))
+        _OPENED.add(self)
 
     def entered(self) -> OpenDevice:
         """`with device.entered() as engine`: the engine, for this thread alone. DeviceError in a forked child."""
@@ -184,9 +187,12 @@ class OpenDevice(Uncopied):
         return DeviceCode(functions.functions, functions, constants)
 
 
-def _finish(reference: weakref.ref[OpenDevice]) -> None:
+_OPENED: WeakSet[OpenDevice] = WeakSet()
+
+
+@atexit.register
+def _finish() -> None:
     """At the end of the process what runs comes to its end."""
-    opened = reference()
-    if opened is not None:
+    for opened in list(_OPENED):
         with suppress(DeviceError), opened.entered() as engine:
             engine.synchronize()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from nnc.classes import dataclass
@@ -10,6 +13,7 @@ from nnc.codegen.device.launch import DeviceKernel
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.assembling import AddressRange
 from nnc.core.running.devices import DeviceFacts
+from nnc.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,6 +108,24 @@ class DeviceEngine(Protocol):
 
     def synchronize(self) -> None:
         """Wait for all that was queued."""
+
+    def close(self) -> None:
+        """Give back all that it has, behind what was queued: nobody asks anything of it after."""
+
+
+class EngineLease:
+    """What a device and all memory of it hold on to: with the last of them the engine is closed."""
+
+    __slots__ = ("_process", "engine")
+
+    def __init__(self, engine: DeviceEngine) -> None:
+        self.engine, self._process = engine, os.getpid()
+
+    def __del__(self) -> None:
+        # A forked child has no threads of the device, and at the end of a process its libraries may be gone.
+        if os.getpid() == self._process and not sys.is_finalizing():
+            with suppress(DeviceError):
+                self.engine.close()
 
 
 def conflicts(launch: PhaseLaunch, reads: Sequence[AddressRange], writes: Sequence[AddressRange]) -> bool:

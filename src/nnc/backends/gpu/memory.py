@@ -40,13 +40,17 @@ class MemoryPiece:
 
 
 class PooledMemory:
-    """What storages over a piece hold on to; with the last of them the piece goes back to the pool."""
+    """What storages over a piece hold on to; with the last of them the piece goes back to the pool.
 
-    __slots__ = ("_returned", "piece")
+    The `lease` of the device is held for as long.
+    """
 
-    def __init__(self, piece: MemoryPiece, returned: deque[MemoryPiece]) -> None:
+    __slots__ = ("_lease", "_returned", "piece")
+
+    def __init__(self, piece: MemoryPiece, returned: deque[MemoryPiece], lease: object) -> None:
         self.piece = piece
         self._returned = returned
+        self._lease = lease
 
     def __del__(self) -> None:
         # An append needs no lock: the last holder may go at any moment, on any thread.
@@ -68,8 +72,8 @@ def piece_size(nbytes: int) -> int:
 class DevicePool:
     """The memory of one device. Who calls has the device's lock."""
 
-    def __init__(self, source: MemorySource) -> None:
-        self._source = source
+    def __init__(self, source: MemorySource, lease: object = None) -> None:
+        self._source, self._lease = source, lease
         self._returned: deque[MemoryPiece] = deque()
         self._small: defaultdict[int, list[MemoryPiece]] = defaultdict(list)
         self._large: dict[int, list[MemoryPiece]] = {}
@@ -86,7 +90,7 @@ class DevicePool:
         if piece is None:
             return None
         self.lent += piece.nbytes
-        return PooledMemory(piece, self._returned)
+        return PooledMemory(piece, self._returned, self._lease)
 
     def release_waiting(self) -> None:
         """Give back to the device what waits by itself; slabs stay."""

@@ -1,6 +1,6 @@
 """One device of NVIDIA's: the primary context, one stream, memory, modules, and programs as graphs.
 
-The context is retained for the life of the process. Copies go through pinned memory of the process's own, in pieces, so
+The context is retained until the device is closed. Copies go through pinned memory of the process's own, in pieces, so
 that the host's bytes may change, or go, when a copy returns.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import byref, c_int, c_longlong, c_size_t, c_void_p
 
 from nnc.backends.gpu.cuda.assembler import codes_of
@@ -20,6 +21,7 @@ from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.running.devices import DeviceFacts
 from nnc.core.settings import SETTINGS
+from nnc.errors import DeviceError
 
 # Attributes of a device by the driver's numbers.
 GROUP_THREADS, GROUP_BYTES, SUBGROUP, UNIFIED, MAJOR, MINOR, PROCESSORS = 1, 8, 10, 18, 75, 76, 16
@@ -93,6 +95,8 @@ class CudaEngine:
         self._set_context = cuda.function("cuCtxSetCurrent")
         self.launch_graph = cuda.function("cuGraphLaunch")
         self._cache = DiskCache(SETTINGS.cache_folder, "cubin", ".cubin", SETTINGS.cached_code_bytes)
+        self._memory: set[int] = set()
+        self._modules: set[int] = set()
         # What is to be freed when a thread is next here with the context.
         self.dropped: deque[tuple[str, c_void_p]] = deque()
 
@@ -105,7 +109,24 @@ class CudaEngine:
             if name == "cuModuleUnload":
                 # What is queued may run its code.
                 self.synchronize()
+                self._modules.remove(handle.value or 0)
             self.cuda.call(name, handle)
+
+    def close(self) -> None:
+        """Free all that was made, and the context where no other library has it; a lost device has nothing to free."""
+        with suppress(DeviceError):
+            self.enter()
+            self.synchronize()
+            for module in self._modules:
+                self.cuda.call("cuModuleUnload", c_void_p(module))
+            for address in self._memory:
+                self.cuda.call("cuMemFree_v2", address)
+            for place, event in self._staging:
+                self.cuda.call("cuEventDestroy_v2", event)
+                self.cuda.call("cuMemFreeHost", place)
+            self.cuda.call("cuStreamDestroy_v2", self.stream)
+        with suppress(DeviceError):
+            self.cuda.call("cuDevicePrimaryCtxRelease_v2", self._device)
 
     def reserve(self, nbytes: int) -> int:
         """Memory; 0 where there is none."""
@@ -113,11 +134,15 @@ class CudaEngine:
         result = self.cuda.result("cuMemAlloc_v2", byref(address), max(nbytes, 1))
         if result not in (0, OUT_OF_MEMORY):
             raise self.cuda.error("cuMemAlloc_v2", result)
-        return 0 if result else int(address.value)
+        if result:
+            return 0
+        self._memory.add(address.value)
+        return int(address.value)
 
     def release(self, address: int) -> None:
         """Waits by itself for what uses it."""
         self.cuda.call("cuMemFree_v2", address)
+        self._memory.remove(address)
 
     def load(self, kernels: Sequence[DeviceKernel]) -> list[CudaModule]:
         """A module each."""
@@ -130,6 +155,7 @@ class CudaEngine:
 
     def _module(self, kernel: DeviceKernel, code: bytes) -> CudaModule:
         handle = c_void_p(self.cuda.read(c_void_p, "cuModuleLoadData", code))
+        self._modules.add(handle.value or 0)
         functions = [
             c_void_p(self.cuda.read(c_void_p, "cuModuleGetFunction", handle, phase.entry.encode()))
             for phase in kernel.phases

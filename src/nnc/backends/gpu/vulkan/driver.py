@@ -1,8 +1,10 @@
-"""Devices that Vulkan reaches, where its loader is; the instance lives as long as the process."""
+"""Devices that Vulkan reaches, where its loader is; the instance lives as long as they do."""
 
 from __future__ import annotations
 
 import ctypes
+import os
+import sys
 from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_uint32
 
@@ -20,17 +22,28 @@ KIND = "vulkan"
 VALIDATION = b"VK_LAYER_KHRONOS_validation"
 
 
+class VulkanInstance:
+    """What all begins with; it goes with its last holder."""
+
+    def __init__(self, vulkan: VulkanLibrary) -> None:
+        self.vulkan, self._process = vulkan, os.getpid()
+        self.handle = _instance(vulkan)
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle") and os.getpid() == self._process and not sys.is_finalizing():
+            self.vulkan.call("vkDestroyInstance", self.handle, None)
+
+
 class VulkanDevices:
     """The devices of this machine that have what is needed."""
 
     def __init__(self) -> None:
         self.absence = ""
         self._devices: Sequence[PhysicalDevice] = ()
-        self._vulkan: VulkanLibrary | None = None
+        self._instance: VulkanInstance | None = None
         try:
-            vulkan = VulkanLibrary(load_vulkan())
-            self._devices = physical_devices(vulkan, _instance(vulkan))
-            self._vulkan = vulkan
+            self._instance = VulkanInstance(VulkanLibrary(load_vulkan()))
+            self._devices = physical_devices(self._instance.vulkan, self._instance.handle)
             self.absence = (
                 "" if self._devices else "no device with Vulkan 1.2, 64-bit integers and addresses of buffers"
             )
@@ -44,9 +57,9 @@ class VulkanDevices:
 
     def open(self, number: int) -> VulkanEngine:
         """The device of a number."""
-        assert self._vulkan is not None
-        physical = self._devices[number]
-        return VulkanEngine(self._vulkan, physical, vulkan_target(physical.vulkan11.subgroup))
+        instance, physical = self._instance, self._devices[number]
+        assert instance is not None
+        return VulkanEngine(instance.vulkan, physical, vulkan_target(physical.vulkan11.subgroup), instance)
 
 
 def _instance(vulkan: VulkanLibrary) -> int:

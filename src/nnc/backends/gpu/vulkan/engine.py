@@ -13,6 +13,7 @@ import ctypes
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from ctypes import byref, c_float, c_uint64, c_void_p
 
 from nnc.backends.gpu.engine import PhaseLaunch, conflicts
@@ -25,6 +26,7 @@ from nnc.codegen.device.launch import DeviceKernel
 from nnc.codegen.device.spirv.module import spirv_module
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.assembling import AddressRange
+from nnc.errors import DeviceError
 
 # Storage, copies from and to, addresses; stages and accesses of the header.
 BUFFER_USAGE = 0x20 | 0x1 | 0x2 | 0x20000
@@ -91,8 +93,10 @@ class VulkanProgram:
 class VulkanEngine:
     """An open device."""
 
-    def __init__(self, library: VulkanLibrary, physical: PhysicalDevice, target: TargetDescription) -> None:
-        self.vk, self.physical, self.target = library, physical, target
+    def __init__(
+        self, library: VulkanLibrary, physical: PhysicalDevice, target: TargetDescription, instance: object
+    ) -> None:
+        self.vk, self.physical, self.target, self.instance = library, physical, target, instance
         self.facts = physical.facts
         self._device = _device(library, physical)
         queue = c_void_p()
@@ -131,7 +135,7 @@ class VulkanEngine:
             if kind == "commands":
                 self.vk.call("vkFreeCommandBuffers", self._device, self._commands, 1, byref(c_void_p(handle)))
             else:
-                self.vk.call("vkDestroyPipeline", self._device, handle, None)
+                self.pipelines.destroy(handle)
 
     def flush(self, program: int = 0) -> None:
         """Queue the open batch, and a program behind it."""
@@ -160,6 +164,17 @@ class VulkanEngine:
         wait = vk.SemaphoreWaitInfo(count=1, semaphores=ctypes.addressof(timeline), values=ctypes.addressof(value))
         self.vk.call("vkWaitSemaphores", self._device, byref(wait), FOR_EVER)
         self._completed = self._submitted
+
+    def close(self) -> None:
+        """Free all that was made; of a device that is lost nothing is waited for."""
+        with suppress(DeviceError):
+            self.synchronize()
+        self.pipelines.close()
+        self.vk.call("vkDestroyCommandPool", self._device, self._commands, None)
+        for buffer in (*self._buffers.values(), *([self._staging] if self._staging else [])):
+            self._free_buffer(buffer)
+        self.vk.call("vkDestroySemaphore", self._device, self._timeline, None)
+        self.vk.call("vkDestroyDevice", self._device, None)
 
     def _reached(self) -> int:
         value = c_uint64()
@@ -245,8 +260,10 @@ class VulkanEngine:
     def release(self, address: int) -> None:
         """Behind all that is queued."""
         self.synchronize()
-        buffer = self._buffers.pop(address)
+        self._free_buffer(self._buffers.pop(address))
         self._begins.remove(address)
+
+    def _free_buffer(self, buffer: DeviceBuffer) -> None:
         self.vk.call("vkDestroyBuffer", self._device, buffer.handle, None)
         self.vk.call("vkFreeMemory", self._device, buffer.memory, None)
 

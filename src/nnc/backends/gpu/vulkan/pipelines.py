@@ -64,6 +64,7 @@ class Pipelines:
         cache = vk.PipelineCacheCreateInfo(size=len(content), content=ctypes.addressof(kept))
         self._cache = library.handle("vkCreatePipelineCache", device, byref(cache), None)
         self._new = 0
+        self._live: set[int] = set()
 
     def load(self, modules: Sequence[SpirvCode], entries: Sequence[Sequence[str]]) -> list[VulkanCode]:
         """A pipeline for each of these entry points of a module; drivers make them on as many threads as may be."""
@@ -94,7 +95,20 @@ class Pipelines:
         info = vk.ComputePipelineCreateInfo(stage=stage, layout=self.layout, base_index=-1)
         made = c_uint64()
         self._vk.call("vkCreateComputePipelines", self._device, self._cache, 1, byref(info), None, byref(made))
+        self._live.add(made.value)
         return VulkanFunction(made.value, self.dropped)
+
+    def destroy(self, pipeline: int) -> None:
+        """Free one that the queue is done with."""
+        self._live.remove(pipeline)
+        self._vk.call("vkDestroyPipeline", self._device, pipeline, None)
+
+    def close(self) -> None:
+        """Free all, and what was made for them."""
+        for pipeline in list(self._live):
+            self.destroy(pipeline)
+        self._vk.call("vkDestroyPipelineCache", self._device, self._cache, None)
+        self._vk.call("vkDestroyPipelineLayout", self._device, self.layout, None)
 
     def keep(self) -> None:
         """Write the driver's cache to disk where it is new."""
