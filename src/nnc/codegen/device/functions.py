@@ -1,4 +1,4 @@
-"""Mathematics that processors find in the C library and no device has, in the builder's text: a table by name.
+"""Mathematics of the C library, which no device and no library of ours has, in the builder's text: a table by name.
 
     function_text("sinf", target)      a module that defines it
 
@@ -49,8 +49,7 @@ _DOUBLE: Mapping[str, DeviceFunction] = {
 FUNCTIONS: Mapping[str, DeviceFunction] = {**_DOUBLE, **{f"{name}f": each for name, each in _DOUBLE.items()}}
 
 
-@lru_cache(maxsize=64)
-def function_text(name: str, target: TargetDescription) -> str:
+def function_module(name: str, target: TargetDescription) -> Module:
     """A module with the function of this name."""
     function, single = FUNCTIONS[name], name not in _DOUBLE
     kind = Type(F32 if single else F64)
@@ -59,7 +58,13 @@ def function_text(name: str, target: TargetDescription) -> str:
     b = Builder(module, name, arguments, result=str(kind))
     values = [b.cast(each, F64) for each in b.arguments]
     b.finish(b.cast(function.emit(b, *values), kind.scalar))
-    return str(module)
+    return module
 
 
-__all__ = ["FUNCTIONS", "DeviceFunction", "function_text"]
+@lru_cache(maxsize=64)
+def function_text(name: str, target: TargetDescription) -> str:
+    """Its text."""
+    return str(function_module(name, target))
+
+
+__all__ = ["FUNCTIONS", "DeviceFunction", "function_module", "function_text"]

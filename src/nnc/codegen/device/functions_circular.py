@@ -17,6 +17,8 @@ from nnc.codegen.ir.mathematics import absolute, copy_sign, polynomial, square_r
 WORDS, WORD = 22, 64
 # The bias of an exponent and the bits of a mantissa, which is an integer here; where the bits of 2/π begin for e = 0.
 BIAS, MANTISSA, FIRST_BIT = 1023, 52, 62
+# π/2 in parts whose products with 20 bits are exact, for processors that round them (fdlibm, Sun Microsystems, 1993).
+HALF_PI_IN_33_BITS = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
 # (arctan(t) / t - 1) / t² in t² for |t| <= 7/16, and arctan of what larger arguments are turned by (fdlibm, Sun
 # Microsystems, 1993).
 ARC = (
@@ -73,7 +75,7 @@ def _reduced(b: Builder, x: Value) -> tuple[Value, Value]:
     magic = 1.5 * 2.0**MANTISSA
     shifted = b.fma(x, 2.0 / math.pi, magic)
     turns, near = shifted - magic, x
-    for part in HALF_PI["f64"]:
+    for part in HALF_PI["f64"] if b.target.fused else HALF_PI_IN_33_BITS:
         near = b.fma(turns, -part, near)
     quarter, rest = b.variable(b.reinterpret(shifted, I64)), b.variable(near)
     with b.when(b.compare(">", absolute(b, x), REDUCED["f64"])):

@@ -90,6 +90,16 @@ class Module:
         if name not in self._declarations:
             self._declarations[name] = f"declare {result} @{name}({', '.join(arguments)})"
 
+    @property
+    def declared(self) -> frozenset[str]:
+        """What it calls and does not define."""
+        return frozenset(self._declarations)
+
+    def supply(self, name: str, other: Module) -> None:
+        """Define what was declared by the function of that name in another module, which nobody else sees."""
+        del self._declarations[name]
+        self.absorb(other, name)
+
     def table(self, name: str, values: Sequence[int]) -> str:
         """A constant array of i64; the result is its IR name."""
         body = ", ".join(f"i64 {value}" for value in values)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from nnc.codegen.device.functions import FUNCTIONS, function_module
 from nnc.codegen.ir.builder import ADDRESS, I64, Builder, Module, Value
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.program.checked import CheckedFunction, SingleThreadFunction, WorkersFunction
@@ -72,6 +73,7 @@ def write_program(
         write_choices(module, first, opened)
     if alone:
         _alone(module, first, opened)
+    supply_mathematics(module)
     text = str(module)
     has_wide = target.pointer_bytes == I64.size or target.triple.startswith("wasm")
     return text if has_wide else with_own_arithmetic(text)
@@ -83,6 +85,13 @@ def _functions(module: Module, program: LinkedProgram, shared: str, kernels: Seq
     if program.pooled:
         SingleThreadFunction(module, program).emit()
     CheckedFunction(module, program).emit()
+
+
+def supply_mathematics(module: Module) -> None:
+    """What is called of the C library's mathematics, as functions of the program's own."""
+    while called := sorted(module.declared & FUNCTIONS.keys()):
+        for name in called:
+            module.supply(name, function_module(name, module.target))
 
 
 def _alone(module: Module, program: LinkedProgram, opened: OpenDimensions | None) -> None:
