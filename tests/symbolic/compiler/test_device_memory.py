@@ -11,6 +11,7 @@ from tests.simulated_device import SimulatedMachine, simulated
 
 from nnc import ops
 from nnc.concrete import ConcreteGraph
+from nnc.core.running import copy_rates
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import Command
 from nnc.core.values.device import Device
@@ -93,7 +94,10 @@ def test_a_limit_on_a_device_is_met_bit_by_bit(machine: SimulatedMachine, form: 
     np.testing.assert_array_equal(limited({x: X}, slope)[0], free({x: X}, slope)[0])
 
 
-def test_values_wait_on_the_host_where_that_is_cheaper(machine: SimulatedMachine) -> None:
+def test_values_wait_on_the_host_where_that_is_cheaper(
+    machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_rates, "_RATES", {HERE: (1e-3, 1e-6)})
     graph, x, slope = chain("cuda")
     free = compile(graph, [slope])
     most = free.memory().arena * 6 // 10
@@ -107,6 +111,8 @@ def test_values_wait_on_the_host_where_that_is_cheaper(machine: SimulatedMachine
     np.testing.assert_array_equal(limited({x: X}, slope)[0], want)
     moves = limited.budget.offloaded // X.nbytes
     assert (machine.driver.counts["upload"], machine.driver.counts["download"]) == (1 + moves, 1 + moves)
+    assert limited.budget.offload_seconds == pytest.approx(moves * (1e-3 + X.nbytes * 1e-6))
+    assert f"({limited.budget.offload_seconds:.3f} s)" in str(limited.budget)
     # All arenas together do not shrink by moving values from one to another.
     with pytest.raises(MemoryLimitError):
         compile(graph, [slope], memory_limit=most)

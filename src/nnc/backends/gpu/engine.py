@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -121,9 +121,11 @@ class EngineLease:
     def __init__(self, engine: DeviceEngine) -> None:
         self.engine, self._process = engine, os.getpid()
 
-    def __del__(self) -> None:
-        # A forked child has no threads of the device, and at the end of a process its libraries may be gone.
-        if os.getpid() == self._process and not sys.is_finalizing():
+    def __del__(
+        self, is_finalizing: Callable[[], bool] = sys.is_finalizing, process: Callable[[], int] = os.getpid
+    ) -> None:
+        # At the end of a process its modules and libraries may be gone; a forked child has no threads of the device.
+        if not is_finalizing() and process() == self._process:
             with suppress(DeviceError):
                 self.engine.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_uint32
 
 from nnc.backends.gpu.driver import GpuDriver
@@ -29,8 +29,10 @@ class VulkanInstance:
         self.vulkan, self._process = vulkan, os.getpid()
         self.handle = _instance(vulkan)
 
-    def __del__(self) -> None:
-        if hasattr(self, "handle") and os.getpid() == self._process and not sys.is_finalizing():
+    def __del__(
+        self, is_finalizing: Callable[[], bool] = sys.is_finalizing, process: Callable[[], int] = os.getpid
+    ) -> None:
+        if not is_finalizing() and process() == self._process and hasattr(self, "handle"):
             self.vulkan.call("vkDestroyInstance", self.handle, None)
 
 

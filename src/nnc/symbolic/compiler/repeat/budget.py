@@ -38,7 +38,7 @@ class Budget:
 
     `work_ratio` = (work + extra_work) / work. So many bytes of a device are `offloaded` to the host, which counts as
     work too, by what their copies take, or left in a file; so much of `extra_work` is `offload_work`. `offload_seconds`
-    are those of copies to a file and back, at the rate that its folder was measured at.
+    are those of copies there and back, at the rate that the device or the file's folder was measured at.
     """
 
     limit: int
@@ -68,7 +68,7 @@ class Compilation:
     Without repeats the plan takes `arena` bytes, on one stream. The execs `first` come before all others.
 
     Where the graph is a copy of what a caller asked for, `copied` says what the caller's symbols are in it. So many
-    execs run `again` in bodies of the copy, which is `extra` work, as is what `offloaded` bytes take, in a file so many
+    execs run `again` in bodies of the copy, which is `extra` work, as is what `offloaded` bytes take, in all so many
     `offload_seconds`.
     """
 

@@ -28,7 +28,7 @@ SMALLEST_SHARE = 1 / 8
 class InnerCopy:
     """A copy of a graph in whose bodies so many execs run `again`, the `extra` work of that, and bytes `offloaded`.
 
-    To a file and back these take `offload_seconds`.
+    To the host or a file and back these take `offload_seconds`.
     """
 
     copy: Duplicate

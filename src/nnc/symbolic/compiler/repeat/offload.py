@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
+from nnc.core.running.copy_rates import round_trip_seconds
 from nnc.core.running.file_device import seconds_per_byte
 from nnc.core.values.command import Command
 from nnc.core.values.device import CPU, Device, device_of
@@ -89,8 +90,9 @@ def _copy_with(planned: PlannedGraph, values: Sequence[WaitingValue], home: Devi
     for value in values:
         _offload(planned, copy, value, home, away)
     extra = sum(2 * value.nbytes for value in values) * operations_between(home, away)
-    nbytes = sum(value.nbytes for value in values)
-    return InnerCopy(copy, 0, extra, nbytes, nbytes * seconds_per_byte(away) if away.is_file else 0.0)
+    sizes = [value.nbytes for value in values]
+    seconds = sum(sizes) * seconds_per_byte(away) if away.is_file else round_trip_seconds(home, sizes)
+    return InnerCopy(copy, 0, extra, sum(sizes), seconds)
 
 
 def _offload(planned: PlannedGraph, copy: Duplicate, value: WaitingValue, home: Device, elsewhere: Device) -> None:
