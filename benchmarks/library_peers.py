@@ -9,8 +9,8 @@ Then each runs in a process of its own: `anonymous` is by how much its memory th
 loading to behind three runs, weights included where they are copied, `code` what was mapped to be executed, and `arena`
 what a peer states of its plan, where it does. `off` is the largest difference of outputs.
 
-Peers are those of onnxruntime, mnn, iree-base-compiler with iree-base-runtime, ncnn with pnnx, and apache-tvm that are
-installed. It needs gcc.
+Peers are those of onnxruntime, mnn, iree-base-compiler with iree-base-runtime, ncnn with pnnx, apache-tvm, and
+executorch with torch that are installed. It needs gcc.
 """
 
 from __future__ import annotations
@@ -190,6 +190,14 @@ def load_tvm(path: Path, folder: Path, image: np.ndarray) -> Loaded:
     return Loaded(run)
 
 
+def load_executorch(path: Path, folder: Path, image: np.ndarray) -> Loaded:
+    torch, made = import_module("torch"), folder / "network.pte"
+    if not made.exists():
+        import_module("executorch_peer").write_program(path, image, made)
+    method = import_module("executorch.runtime").Runtime.get().load_program(made).load_method("forward")
+    return Loaded(lambda: np.array(method.execute([torch.from_numpy(image)])[0].numpy()))
+
+
 LOADERS: Mapping[str, Callable[[Path, Path, np.ndarray], Loaded]] = {
     "library": load_library,
     "onnxruntime": load_onnxruntime,
@@ -197,8 +205,12 @@ LOADERS: Mapping[str, Callable[[Path, Path, np.ndarray], Loaded]] = {
     "iree": load_iree,
     "ncnn": load_ncnn,
     "tvm": load_tvm,
+    "executorch": load_executorch,
 }
-MODULES = {"onnxruntime": "onnxruntime", "mnn": "MNN", "iree": "iree.runtime", "ncnn": "ncnn", "tvm": "tvm"}
+MODULES = {
+    "onnxruntime": "onnxruntime", "mnn": "MNN", "iree": "iree.runtime", "ncnn": "ncnn", "tvm": "tvm",
+    "executorch": "executorch",
+}  # fmt: skip
 
 
 def executable() -> dict[str, int]:
