@@ -142,7 +142,8 @@ def _is_told(error: BaseException, target: Target, given: Arguments) -> bool:
     if isinstance(error, VerificationError):
         # Said of the caller's graph by `verify` alone; anywhere else it says that we are at fault.
         return target.name.endswith(".verify")
-    if any(value is int for value in (*given.positional, *given.named.values())) and "int()" in str(error):
+    as_int = any(words in str(error) for words in ("int()", "interpreted as an integer"))
+    if as_int and any(value is int for value in (*given.positional, *given.named.values())):
         # What the caller handed in as a function does not take what it is for.
         return True
     if isinstance(error, TypeError):

@@ -196,6 +196,8 @@ def test_parameters_are_chosen_by_filters(net: Net) -> None:
     assert [net.filter_and_map(rule).keys() == PATHS for rule in filters] == [True, True]
     with pytest.raises(UsageError, match="trainable_parameter_filter: got str and Variable; need a layer, a name"):
         nn.Module.trainable_parameter_filter("nearest", "edge", nnc.tensor(X))
+    with pytest.raises(UsageError, match=r"filter_and_map: got an array of shape \(3,\) for"):
+        net.filter_and_map(lambda layer, name, parameter: np.ones(3))
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
     model.compile(loss="mse")
     assert [value.shape for value in model.filter_and_map(nn.Module.valid_parameter_filter).values()] == [(4, 2), (2,)]

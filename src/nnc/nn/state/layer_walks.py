@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
+from nnc.arguments import checked
+from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.variable import Variable
 from nnc.errors import UsageError
 from nnc.nn.state.layer_hooks import HookedLayer
@@ -27,6 +31,7 @@ class LayerWalks(HookedLayer):
         """Set parameters by path."""
         raise NotImplementedError
 
+    @checked
     def apply(
         self, function: Callable[..., Any], filter_fn: Callable[[Any, str, Variable], object] | None = None
     ) -> Self:
@@ -52,6 +57,7 @@ class LayerWalks(HookedLayer):
                 raise
         return self
 
+    @checked
     def apply_to_modules(self, apply_fn: Callable[[str, Any], object]) -> Self:
         """Call the function on the path and the layer of this layer and each below it, as in MLX.
 
@@ -64,6 +70,7 @@ class LayerWalks(HookedLayer):
             apply_fn(path, layer)
         return self
 
+    @checked
     def filter_and_map(
         self,
         filter_fn: Callable[[Any, str, Variable], object],
@@ -89,7 +96,11 @@ class LayerWalks(HookedLayer):
         chosen: dict[str, Variable] = {}
         for path, parameter in self.named_parameters():
             place, _, name = path.rpartition(".")
-            if filter_fn(layers.get(place, self), name, parameter):
+            holds = filter_fn(layers.get(place, self), name, parameter)
+            if isinstance(holds, np.ndarray) and holds.ndim:
+                got, need = f"an array of shape {holds.shape} for {path}", "whether it is chosen"
+                raise UsageError("filter_and_map", got=got, need=need, fix="x.all() or x.any()", origin=caller_origin())
+            if holds:
                 chosen[path] = parameter
         return chosen
 
