@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from nnc.dynamic.transforms.pullback import vjp
     from nnc.dynamic.transforms.randomness import dropout, normal, seed, uniform
     from nnc.dynamic.transforms.recomputation import checkpoint, iterate
+    from nnc.dynamic.transforms.shapes import ShapeDtypeStruct, eval_shape
     from nnc.dynamic.variable import Variable
     from nnc.forward_rules import custom_function, custom_jvp
     from nnc.nn.files.files import load, save, savez, savez_compressed
@@ -199,6 +200,7 @@ _HOMES = {
     **dict.fromkeys(("checkpoint", "iterate"), "nnc.dynamic.transforms.recomputation"),
     **dict.fromkeys(("compile", "jit"), "nnc.dynamic.transforms.compilation"),
     **dict.fromkeys(("jacfwd", "jacobian", "jacrev"), "nnc.dynamic.transforms.jacobians"),
+    **dict.fromkeys(("ShapeDtypeStruct", "eval_shape"), "nnc.dynamic.transforms.shapes"),
     "arena": "nnc.symbolic.compiler",
     "autocast": "nnc.amp",
     "custom_vjp": "nnc.autograd",
@@ -259,6 +261,7 @@ if not TYPE_CHECKING:
 
 # All that can be had without an extra: `language`, `onnx` and `sklearn` are asked for by their names.
 __all__ = [
+    "ShapeDtypeStruct",
     "Variable",
     "__version__",
     "amp",
@@ -285,6 +288,7 @@ __all__ = [
     "dynamic",
     "enable_grad",
     "errors",
+    "eval_shape",
     "export",
     "f16",
     "f32",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,12 @@ pytest.importorskip("tokenizers", reason="the extra language is not installed")
 pytest.importorskip("jinja2", reason="the extra language is not installed")
 
 from nnc import language, nn
-from nnc.errors import ArgumentError, DataError, FormatError, UsageError
+from nnc.errors import ArgumentError, DataError, FormatError, UnknownNameError, UsageError
 from nnc.language import LanguageModel
 from nnc.language.architectures import open_files
 from nnc.language.kept_tokens import KeptTokens
 from nnc.nn.steps.keys import CacheType
+from nnc.vocabulary.names import LANGUAGE, LANGUAGE_MODEL
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,24 @@ def test_text_is_that_of_the_likeliest_tokens(model: LanguageModel, place: Path)
     assert model.generate("hello the", 6) == model.tokenizer.decode(tokens)
     assert "".join(model.stream("hello the", 6)) == model.generate("hello the", 6)
     assert model.generate(["hello the", "in"], 6)[0] == model.generate("hello the", 6)
+
+
+def test_words_of_other_projects_are_taken_or_answered(model: LanguageModel, place: Path) -> None:
+    assert model.generate("hello the", max_tokens=6) == model.generate("hello the", 6)  # type: ignore[call-overload]  # what is tested
+    assert language.load(place, n_ctx=32, backend="reference").context == 32  # type: ignore[call-arg]  # as above
+    for owner, told, table in ((language, "nnc.language", LANGUAGE), (model, "llm", LANGUAGE_MODEL)):
+        for name, form in table.items():
+            with pytest.raises(UnknownNameError, match=re.escape(f"has no {name!r}. Fix: {form}")):
+                getattr(owner, name)
+            for spoken, path in re.findall(r"(nnc\.language|llm)\.([\w.]+)", form):
+                assert attrgetter(path)(language if spoken == "nnc.language" else model) is not None, told
+    for words, fix in (
+        ({"do_sample": True}, "temperature=0.8 draws"),
+        ({"repeat_penalty": 1.1}, "top_p= or min_p="),
+        ({"max_length": 9}, "length=, of what comes behind"),
+    ):
+        with pytest.raises(ArgumentError, match=f"Fix: .*{fix}"):
+            model.generate("the", **words)  # type: ignore[call-overload]  # as above
 
 
 def test_the_same_seed_draws_the_same_text(model: LanguageModel) -> None:

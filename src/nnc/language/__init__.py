@@ -23,6 +23,7 @@ conversation.py    a chat that reads each message once
 from typing import TYPE_CHECKING
 
 from nnc.core.running.late_names import late_names
+from nnc.vocabulary.names import LANGUAGE
 
 if TYPE_CHECKING:
     from nnc.language.conversation import Conversation
@@ -48,7 +49,7 @@ _HOMES = {
 
 if not TYPE_CHECKING:
     # A type checker reads the imports above instead, so that a name that is not there stays an error.
-    __getattr__ = late_names(__name__, _HOMES, globals())
+    __getattr__ = late_names(__name__, _HOMES, globals(), LANGUAGE)
 
 __all__ = [
     "Conversation", "FineTuning", "LanguageModel", "application", "embed", "load", "memory", "merge", "quantize",

@@ -7,9 +7,9 @@ model.chat([{"role": "user", "content": "Hello"}])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, overload
+from typing import ClassVar, Literal, TypeAlias, overload
 
 from nnc.arguments import Count, Positive, Seed, Size, checked
 from nnc.core.precautions.collection import RareCollections
@@ -35,17 +35,22 @@ from nnc.nn.model.model import Model
 from nnc.nn.steps.keys import CacheType
 from nnc.nn.steps.model_memory import ModelMemory
 from nnc.symbolic.passes import QuantizationMode
+from nnc.vocabulary.answers import Answering
+from nnc.vocabulary.names import LANGUAGE_MODEL
 
 USUAL_LENGTH = 256
 Proposer: TypeAlias = "LanguageModel | Literal['ngram']"
 
 
-class LanguageModel:
+class LanguageModel(Answering):
     """A model of a file with its tokenizer; made by `load`. Any thread may generate.
 
     With a `draft`, tokens that it proposes are read several at a time: a model of the same vocabulary, or "ngram", what
     followed the last few tokens where they stood before. The text is the one without it.
     """
+
+    forms: ClassVar[Mapping[str, str]] = LANGUAGE_MODEL
+    spoken: ClassVar[str] = "llm"
 
     def __init__(
         self,

@@ -130,7 +130,6 @@ MODULE: Mapping[str, str] = {
     "device_get": "x.numpy()",
     "block_until_ready": "leave it out: a value is there when the call is over",
     "make_jaxpr": "print(nnc.compile(f))",
-    "eval_shape": "nnc.compile(f): signatures have the shapes",
     "numpy": "nnc itself: nnc.exp, nnc.linalg",
     # PyTorch
     "accelerator": 'nnc.devices(), nnc.device("cpu")',
@@ -281,4 +280,50 @@ ONNX: Mapping[str, str] = {
     "version_converter": "nnc.onnx.load(path) reads all versions",
     "quantize_dynamic": 'nnc.onnx.load(path, quantize="dynamic")',
     "quantization": 'nnc.onnx.load(path, quantize="dynamic")',
+}
+
+# Of `nnc.language`: names of transformers, llama-cpp-python, sentence-transformers and peft.
+LANGUAGE: Mapping[str, str] = {
+    "Llama": "nnc.language.load(path, context=2048)",
+    "AutoModelForCausalLM": "nnc.language.load(path)",
+    "LlamaForCausalLM": "nnc.language.load(path)",
+    "AutoModel": "nnc.language.embed(path, texts)",
+    "AutoTokenizer": "nnc.language.load(path).tokenizer",
+    "pipeline": "nnc.language.load(path).generate(prompt)",
+    "SentenceTransformer": "nnc.language.embed(path, texts)",
+    "LlamaGrammar": "llm.generate(prompt, grammar=text), with nnc.language.load(path) as llm",
+    "TextStreamer": "llm.stream(prompt), with nnc.language.load(path) as llm",
+    "TextIteratorStreamer": "llm.stream(prompt), with nnc.language.load(path) as llm",
+    "BitsAndBytesConfig": 'nnc.language.quantize(path, "q4_k", output)',
+    "LoraConfig": "nnc.language.FineTuning",
+    "get_peft_model": "nnc.language.FineTuning",
+    "PeftModel": "nnc.language.load(path, adapter=folder)",
+    "SFTTrainer": "nnc.language.FineTuning",
+    "DPOTrainer": "nnc.language.FineTuning",
+    "Trainer": "nnc.language.FineTuning",
+}
+
+# `llm.…`, of a language model: what these projects call methods of theirs.
+LANGUAGE_MODEL: Mapping[str, str] = {
+    "create_completion": "llm.generate(prompt, 64)",
+    "create_chat_completion": 'llm.chat([{"role": "user", "content": text}])',
+    "apply_chat_template": "llm.tokenizer.chat(messages)",
+    "tokenize": "llm.tokenizer.encode(text)",
+    "encode": "llm.tokenizer.encode(text)",
+    "detokenize": "llm.tokenizer.decode(tokens)",
+    "decode": "llm.tokenizer.decode(tokens)",
+    "embed": "nnc.language.embed(path, texts)",
+    "create_embedding": "nnc.language.embed(path, texts)",
+    "n_ctx": "llm.context",
+    "n_vocab": "llm.tokens.outputs",
+    "config": "llm.files",
+    "metadata": "llm.files",
+    "to": 'with nnc.device("vulkan"): llm = nnc.language.load(path)',
+    "eval": "leave it out: nothing is trained",
+    "half": 'nnc.language.quantize(path, "q8_0", output)',
+    "merge_and_unload": "nnc.language.merge",
+    "save_pretrained": 'nnc.language.quantize(path, "q4_k", output)',
+    "push_to_hub": "leave it out: files stay on this machine",
+    "reset": "leave it out: each text starts anew, a conversation() goes on",
+    "save_state": "llm.conversation(), which can lie in a file",
 }

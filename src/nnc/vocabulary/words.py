@@ -58,6 +58,12 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "steps": ("transition_steps",),
     "restore_best_weights": ("restore_best",),
     "scale_factor": ("factor",),
+    "max_tokens": ("length",),
+    "max_new_tokens": ("length",),
+    "n_predict": ("length",),
+    "temp": ("temperature",),
+    "n_ctx": ("context",),
+    "max_seq_len": ("context",),
 }
 
 # What was meant by a value that breaks an argument's rule.
@@ -112,6 +118,22 @@ ARGUMENTS: Mapping[str, str] = {
     "kernel_regularizer": "decay= of the optimizer",
     "reduction": "the mean: multiply the loss, or nn.Weighted",
     "ignore_index": "nn.Weighted, with weights of 0",
+    "do_sample": "temperature=0.8 draws; without it the likeliest is taken",
+    "num_beams": "leave it out: one text is followed",
+    "max_length": "length=, of what comes behind the prompt",
+    "repeat_penalty": "temperature=, top_p= or min_p=",
+    "repetition_penalty": "temperature=, top_p= or min_p=",
+    "response_format": "grammar=, a JSON schema, GBNF or a compiled regular expression",
+    "n_gpu_layers": 'with nnc.device("vulkan"): nnc.language.load(path)',
+    "n_threads": "NNC_THREADS, or SETTINGS.threads",
+    "n_batch": "leave it out: prompts are read in parts",
+    "use_mmap": "mapped=",
+    "chat_format": "leave it out: the file has the template",
+    "torch_dtype": "leave it out: weights stay as the file has them",
+    "device_map": 'with nnc.device("vulkan"): nnc.language.load(path)',
+    "load_in_4bit": 'nnc.language.quantize(path, "q4_k", output) before',
+    "load_in_8bit": 'nnc.language.quantize(path, "q8_0", output) before',
+    "streamer": "llm.stream(prompt)",
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnc.classes import dataclass
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.dispatch import Claim
 from nnc.core.values.sizes import ATOMS, Numbers, depends
 from nnc.core.values.spec import Shape, TensorSpec
@@ -25,6 +26,7 @@ from nnc.dynamic.traced import FunctionTrace, TracedValue
 from nnc.dynamic.transforms.signatures import is_tensor, spec_of
 from nnc.dynamic.tree import LEAF, Structure, Tree, flatten
 from nnc.dynamic.variable import Variable
+from nnc.errors import SymbolError
 from nnc.ops.movement.copy import contiguous
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, TensorKey
 from nnc.symbolic.compiler import KnownOrders, MovingProgram
@@ -242,6 +244,9 @@ def _result(trace: FunctionTrace, value: Tree) -> Tree:
         trace.lift(value)
     if isinstance(value, np.ndarray | Tensor):
         return default_graph().constant(value)
+    if isinstance(value, Symbol):
+        got, need = f"{value!r}, of another graph", "values of this function"
+        raise SymbolError("compile", got=got, need=need, fix="nnc.symbolic.compile(graph, …)", origin=caller_origin())
     if not isinstance(value, TracedValue):
         return value
     symbol = trace.symbol(value)
