@@ -21,6 +21,8 @@ MODULES: Mapping[str, str] = {
     # PyTorch
     "nnc.cuda": "from nnc import amp, cuda",
     "nnc.distributed": "from nnc import parallel",
+    "nnc.nn.parallel": "from nnc import parallel",
+    "nnc.multiprocessing": "from nnc import parallel",
     "nnc.profiler": "with nnc.profile() as p: …",
     "nnc.nn.utils.weight_norm": "self.weight = g * v / nnc.linalg.norm(v) in forward, of parameters g and v",
     "nnc.nn.utils.spectral_norm": "w / nnc.linalg.svd(w)[1][0] in forward",

@@ -129,6 +129,7 @@ MODULE: Mapping[str, str] = {
     "device_put": 'nnc.ops.to_device(x, "cuda"), x.to("cuda")',
     "device_get": "x.numpy()",
     "block_until_ready": "leave it out: a value is there when the call is over",
+    "disable_jit": "with nnc.debug(): …, where compiled functions run command by command",
     "make_jaxpr": "print(nnc.compile(f))",
     "numpy": "nnc itself: nnc.exp, nnc.linalg",
     # PyTorch

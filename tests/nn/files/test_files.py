@@ -12,7 +12,7 @@ import pytest
 import nnc
 from nnc import language, nn, ops
 from nnc.core.values.tensor import Tensor
-from nnc.errors import DeviceError, FormatError, NncError, UsageError
+from nnc.errors import DeviceError, DTypeError, FormatError, NncError, UsageError
 from nnc.export import library
 from nnc.planning import read_csv
 from nnc.symbolic import SymbolicGraph, compile
@@ -32,6 +32,37 @@ def test_arrays_in_the_format_of_numpy_replace_a_file_or_leave_it(tmp_path: Path
         nnc.savez(tmp_path / "no" / "values.npz", ARRAY)
     assert sorted(np.load(written).files) == ["arr_0", "x"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["values.npz"]
+
+
+def test_one_array_in_the_format_of_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "value.npy"
+    for value in (ARRAY, ARRAY.T, nnc.ones(2), 3.5, np.zeros((0, 3)), np.array(True), np.ones(2, ">i4")):
+        nnc.save(path, value)
+        wanted = np.asarray(value.numpy() if isinstance(value, nnc.Variable) else value)
+        for held in (nnc.load(path).numpy(), np.load(path)):
+            assert held.shape == wanted.shape
+            np.testing.assert_array_equal(held, wanted)
+    with pytest.raises(DTypeError, match=r"an array of bf16; need element types of NumPy. Fix: nnc.save\("):
+        nnc.save(path, nnc.ones(2).astype(nnc.bf16))
+    with pytest.raises(UsageError, match=r'one value without a name.*Fix: .* nnc.save\("x.npy", value\)'):
+        nnc.save(tmp_path / "value", ARRAY)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["value.npy"]
+
+
+def test_hostile_files_of_numpy_are_refused(tmp_path: Path) -> None:
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999,), }\n"
+    longest = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(16)
+    for content in (
+        b"junk",
+        b"",
+        longest,
+        b"\x93NUMPY\x01\x00\x14\x00{'descr':(((((((((((",
+        longest.replace(b"<f8", b"|O "),
+    ):
+        for name in ("value.npy", "value.npz"):
+            (tmp_path / name).write_bytes(content)
+            with pytest.raises(FormatError, match="of NumPy, without pickled objects"):
+                nnc.load(tmp_path / name)
 
 
 def test_nested_arrays_come_back_by_path(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
-"""Models and named arrays in safetensors files."""
+"""Models and named arrays in safetensors files, arrays in those of NumPy."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import overload
+from tokenize import TokenError
+from typing import Any, overload
 from zipfile import BadZipFile
 
 import numpy as np
@@ -59,7 +60,7 @@ def save(path: Path | str | Tree, values: Model | LayerState | Tree) -> None:
     """Write the tensors of a model or layer, or arrays and variables nested in containers, by their paths.
 
     `{"layer": {"weight": w}}` has the path `layer.weight`. The old file stays until the new one is whole. The values
-    may also come first, as PyTorch has it.
+    may also come first, as PyTorch has it. One array without a name is written to a path that ends in `.npy`.
 
     >>> nnc.save("x.safetensors", {"x": nnc.ones((2, 3))})
     >>> nnc.load("x.safetensors")["x"].shape
@@ -75,16 +76,26 @@ def save(path: Path | str | Tree, values: Model | LayerState | Tree) -> None:
         return
     leaves, structure = flatten(values)
     names = list(structure.paths())
+    if structure == LEAF and str(path).endswith(".npy"):
+        made = io.BytesIO()
+        np.save(made, _numpy_of("save", "an array", values), allow_pickle=False)
+        write_atomically(Path(str(path)), [made.getbuffer()])
+        return
     if structure == LEAF or len(set(names)) < len(names):
         got = "one value without a name" if structure == LEAF else "two values of one path"
-        raise UsageError("save", got=got, need="a model, or arrays by name", fix="save a dictionary of arrays")
+        raise UsageError(
+            "save",
+            got=got,
+            need="a model, or arrays by name",
+            fix='a dictionary of arrays, or nnc.save("x.npy", value) for one',
+        )
     save_tensors(path, {name: _tensor_of(leaf) for name, leaf in zip(names, leaves, strict=True)})
 
 
 @overload
 def load(
     path: Path | str, *, mapped: bool = ..., map_location: AnyDevice | None = ..., weights_only: bool = ...
-) -> Stored: ...
+) -> Any: ...  # noqa: ANN401  # of an array without a name that, else a Stored
 @overload
 def load(path: Path | str, model: LayerState, *, strict: bool = ..., mapped: bool = ...) -> LayerState: ...
 @overload
@@ -101,8 +112,8 @@ def load(
     mapped: bool = False,
     map_location: AnyDevice | None = None,
     weights_only: bool = True,
-) -> Stored | Model | LayerState:
-    """The tensors of a file by path; or the model or layer, with its tensors set to those of the file.
+) -> Stored | Variable | Model | LayerState:
+    """The tensors of a file by path (of a file `.npy` its array), or the model or layer, with those of the file.
 
     The file may be an index of several (`model.safetensors.index.json`), or the folder of either. Tensors are read into
     memory of their own, unless they are to be `mapped`: then they are read-only, and pages of the file that are read
@@ -121,7 +132,13 @@ def load(
     [0 1 2]}
     """
     assign = mapped and isinstance(model, Model)
-    tensors = _zipped(path) if str(path).endswith(".npz") else stored_tensors(path, mapped=mapped, private=assign)
+    kind, tensors = Path(path).suffix, dict[str, Tensor]()
+    if kind in (".npz", ".npy"):
+        tensors |= _in_numpy_file(path, kind)
+    else:
+        tensors |= stored_tensors(path, mapped=mapped, private=assign)
+    if model is None and tensors.keys() == {""}:
+        return tensor(tensors[""], share=True, device=map_location)
     if model is None:
         return Stored((name, tensor(entry, share=True, device=map_location)) for name, entry in tensors.items())
     if isinstance(model, LayerState):
@@ -147,10 +164,7 @@ def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
     for name, value in (*((f"arr_{place}", value) for place, value in enumerate(args)), *kwds.items()):
         if name in arrays:
             raise ArgumentError("savez", got=f"two arrays named {name}", need="a name of its own for each")
-        arrays[name] = _tensor_of(value).copied()
-        if arrays[name].dtype.kind == "V":
-            got, fix = f"{name} of bf16", "nnc.save(path, arrays), or x.astype(nnc.f32)"
-            raise DTypeError("savez", got=got, need="element types of NumPy", fix=fix, origin=caller_origin())
+        arrays[name] = _numpy_of("savez", name, value)
     made, path = io.BytesIO(), Path(file)
     np.savez(made, **arrays)  # type: ignore[arg-type]  # its other words are no names of arrays
     write_atomically(path if path.suffix == ".npz" else Path(f"{path}.npz"), [made.getbuffer()])
@@ -159,13 +173,28 @@ def savez(file: Path | str, *args: Tree, **kwds: Tree) -> None:
 savez_compressed = savez
 
 
-def _zipped(path: Path | str) -> dict[str, Tensor]:
-    """The arrays of an `.npz` file."""
+def _numpy_of(subject: str, name: str, value: Tree) -> NDArray[np.generic]:
+    """A copy in NumPy's memory; DTypeError for bf16, which NumPy's files have no type for."""
+    array = _tensor_of(value).copied()
+    if array.dtype.kind == "V":
+        got, fix = f"{name} of bf16", 'nnc.save("x.safetensors", {"x": x}), or x.astype(nnc.f32)'
+        raise DTypeError(subject, got=got, need="element types of NumPy", fix=fix, origin=caller_origin())
+    return array
+
+
+def _in_numpy_file(path: Path | str, kind: str) -> dict[str, Tensor]:
+    """The arrays of an `.npz` file, or that of an `.npy` file under the name "": FormatError for anything else."""
+    need = f"{kind} file of NumPy, without pickled objects"
     try:
-        with opened(path, "arrays in an .npz file"), np.load(path, allow_pickle=False) as arrays:
-            return {name: Tensor.from_numpy(arrays[name]) for name in arrays.files}
-    except (ValueError, EOFError, BadZipFile, NotImplementedError) as error:
-        raise FormatError(str(path), got=str(error), need="arrays in an .npz file", origin=caller_origin()) from None
+        # Mapped, as that looks at the size of the file before memory is taken for what a header says.
+        with opened(path, need):
+            held = np.load(path, mmap_mode="r", allow_pickle=False)
+            if isinstance(held, np.ndarray):
+                return {"": Tensor.from_numpy(np.array(held, order="C"))}
+            with held:
+                return {name: Tensor.from_numpy(held[name]) for name in held.files}
+    except (ValueError, EOFError, BadZipFile, NotImplementedError, SyntaxError, TokenError, MemoryError) as error:
+        raise FormatError(str(path), got=str(error), need=f"an {need}", origin=caller_origin()) from None
 
 
 def _tensor_of(value: Tree) -> Tensor:
