@@ -22,7 +22,8 @@ class Instance:
 
     `pinned` maps blocks to fixed offsets, `groups` are companions, `rows` is an explicit interference graph as in
     `Interference` or `None` for overlap of lives. `lifetime` is the length of each life in the steps of the problem,
-    before time was compressed; without it that is `upper - lower`.
+    before time was compressed; without it that is `upper - lower`. `neighbours` are the pairs that interfere, listed by
+    the first solver that asks (`normalize.conflicts`): eight do, one behind the other.
     """
 
     lower: list[int]
@@ -33,6 +34,7 @@ class Instance:
     groups: tuple[tuple[int, ...], ...] = ()
     rows: tuple[int, ...] | None = None
     lifetime: list[int] = field(default_factory=list)
+    neighbours: list[list[int]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @property
     def count(self) -> int:

@@ -188,7 +188,16 @@ def degrees(instance: Instance) -> list[int]:
 
 
 def conflicts(instance: Instance, effort: Effort | None = None) -> list[list[int]]:
-    """`conflicts[i]` = the blocks that interfere with block `i`, ascending; raises `ExpiredError` at the deadline."""
+    """`conflicts[i]` = the blocks that interfere with block `i`, ascending; raises `ExpiredError` at the deadline.
+
+    They are listed once for an instance, and nobody changes them.
+    """
+    if not instance.neighbours:
+        instance.neighbours.extend(_listed(instance, effort))
+    return instance.neighbours
+
+
+def _listed(instance: Instance, effort: Effort | None) -> list[list[int]]:
     if instance.rows is not None:
         return [list(bits(row)) for row in instance.rows]
     neighbours: list[list[int]] = [[] for _ in range(instance.count)]

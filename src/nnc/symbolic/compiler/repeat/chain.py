@@ -13,7 +13,6 @@ Source: Beaumont et al. 2019, "Optimal checkpointing for heterogeneous chains".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from nnc.classes import dataclass
@@ -161,15 +160,31 @@ class _Solver:
 
 def _local_peak(program: Program, steps: Sequence[Step], there: Collection[Root], after: Collection[Root]) -> int:
     """The peak of steps run once, from roots that are there to those that stay; other roots take no bytes."""
+    local = _local(program, steps, there, after)
+    return ReplaySchedule(local, range(len(steps))).peak
+
+
+def _local(program: Program, steps: Sequence[Step], there: Collection[Root], after: Collection[Root]) -> Program:
+    """The steps, none of which runs again, as a program of what they touch: a chain asks for hundreds of parts."""
     made = {root for step in steps for root in program.writes[step] if program.maker[root] != NEVER}
+    touched = (root for step in steps for root in (*program.reads[step], *program.writes[step]))
     own = made.union(there)
-    local = replace(
-        program,
-        nbytes=[nbytes if root in own else 0 for root, nbytes in enumerate(program.nbytes)],
-        maker=[maker if root in made else NEVER for root, maker in enumerate(program.maker)],
-        lasting=[root in after for root in range(len(program.nbytes))],
+    number_of = {root: number for number, root in enumerate(dict.fromkeys((*touched, *there)))}
+    place_of = {step: place for place, step in enumerate(steps)}
+    return Program(
+        reads=[tuple([number_of[root] for root in program.reads[step]]) for step in steps],
+        again=[()] * len(steps),
+        writes=[tuple([number_of[root] for root in program.writes[step]]) for step in steps],
+        pairs=[tuple([(number_of[old], number_of[new]) for old, new in program.pairs[step]]) for step in steps],
+        scratch=[program.scratch[step] for step in steps],
+        work=[0] * len(steps),
+        repeatable=[False] * len(steps),
+        before=[()] * len(steps),
+        nbytes=[program.nbytes[root] if root in own else 0 for root in number_of],
+        maker=[place_of[program.maker[root]] if root in made else NEVER for root in number_of],
+        lasting=[root in after for root in number_of],
+        overwritten={},
     )
-    return ReplaySchedule(local, steps).peak
 
 
 def _joined(first: Front, then: Front) -> Front:
