@@ -152,9 +152,13 @@ class PlanningError(UsageError):
 
 
 class MemoryLimitError(PlanningError):
-    """The smallest plan found is above the limit; `smallest` is the least arena that was found, if any."""
+    """The smallest plan found is above the limit; `smallest` is the least arena that was found, if any.
+
+    `unlimited` is that without a limit, where nothing runs again.
+    """
 
     smallest: int = 0
+    unlimited: int = 0
 
 
 class OutOfMemoryError(MemoryLimitError, MemoryError):

@@ -102,7 +102,8 @@ def compile(
     away = None if offload_folder is None else file_device(offload_folder)
     choices = KernelChoices(checked_tuning("compile", autotune, deterministic), deterministic)
     asked = _Asked(tuple(outputs), given or {}, bind or {}, carry or {}, backend, streams, choices)
-    compiled, compilation = _compile(graph, asked, orders=orders, claims=claims)
+    most = limits.most.get(ALL)
+    compiled, compilation = _compile(graph, asked, orders=orders, claims=claims, most=most)
     kind = limits.exceeded(compiled.statement)
     if kind is None:
         trim_after(compiled.statement.arena + compiled.statement.bound)
@@ -121,7 +122,16 @@ def compile(
             raise MemoryLimitError("plan", got=got, need=need)
         return made
 
-    plans = Plans(compiled, compile_copy, lambda made: taken_of(made.statement, kind), partial(_peak_lines, kind=kind))
+    def searched() -> Compiled:
+        return compiled if compiled.planned.searched else _compile(graph, asked, orders=orders, claims=claims)[0]
+
+    plans = Plans(
+        compiled,
+        searched,
+        compile_copy,
+        lambda made: taken_of(made.statement, kind),
+        partial(_peak_lines, kind=kind),
+    )
     compilations = [counted(each, kind) for each in (compilation, *_others(graph, asked, compiled.planned, kind, away))]
     met, copy, budget = within(compilations, limits.most[kind], plans)
     trim_after(met.statement.arena + met.statement.bound)
@@ -170,11 +180,13 @@ def _compile(
     orders: KnownOrders | None = None,
     claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
     places: int = PLACES,
+    most: int | None = None,
 ) -> tuple[Compiled, Compilation]:
     """The program, and what a search for a smaller one starts from.
 
     At most `trials` in-place sites are tried both ways in the plan; a plan within the `capacity` is good enough. The
-    planner's searches put blocks somewhere at most `places` times.
+    planner's searches put blocks somewhere at most `places` times. They are left out where no plan without repeats
+    comes near `most` bytes.
     """
     if SETTINGS.debug:
         verify(graph, "compile's input")
@@ -202,6 +214,7 @@ def _compile(
         orders=orders,
         claims=claims,
         places=places,
+        most=most,
     )
     statement = _statement(planned, frozenset(bound) - frozenset(direct))
     uses, bodies = planned.uses, planned.inner

@@ -8,7 +8,7 @@ from nnc.symbolic.compiler.order.live_bytes import LiveBytes, shared_bytes
 
 
 def test_bytes_are_those_of_the_lives_around_each_position() -> None:
-    """Also where some values are counted over others, and where one lives on behind the last position."""
+    """Also where one lives on behind the last position."""
     numbers, count = random.Random(0), 9
     for _ in range(20):
         spans = [sorted(numbers.choices(range(count), k=2)) for _ in range(6)]
@@ -18,13 +18,13 @@ def test_bytes_are_those_of_the_lives_around_each_position() -> None:
             sum(nbytes for nbytes, ((first, last),) in values if first <= place <= last) + own[place] - shared[place]
             for place in range(count)
         ]
-        found = LiveBytes(values, own, shared)
+        found = LiveBytes.counted(values, own, shared)
         assert found.during.tolist() == expected
         assert (found.peak, found.at_peak) == (max(expected), expected.index(max(expected)))
-        others = LiveBytes(values[:3], own, shared)
-        over = LiveBytes(values[3:], own, shared, (others.through, others.born))
-        assert over.during.tolist() == expected
-    assert (LiveBytes([], [], []).peak, LiveBytes([], [], []).at_peak) == (0, 0)
+        parts = LiveBytes(found.through, found.born, found.own, found.shared)
+        assert (parts.during.tolist(), parts.peak) == (expected, found.peak)
+    nothing = LiveBytes.counted([], [], [])
+    assert (nothing.peak, nothing.at_peak) == (0, 0)
 
 
 def test_a_value_takes_over_one_other_and_is_taken_over_once() -> None:

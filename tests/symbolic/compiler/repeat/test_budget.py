@@ -36,6 +36,8 @@ from nnc.ops.composed.custom import custom_operator
 from nnc.ops.operand import apply
 from nnc.ops.rules import NoAttrs
 from nnc.symbolic import Compiled, Symbol, SymbolicGraph, backward, case_of, compile, verify, while_loop
+from nnc.symbolic.compiler.place import pipeline
+from nnc.symbolic.compiler.place.boundary import Boundary
 
 pytestmark = pytest.mark.usefixtures("debug")
 
@@ -94,6 +96,17 @@ def test_a_search_that_may_take_no_time_says_what_to_give(monkeypatch: pytest.Mo
     with pytest.raises(MemoryLimitError, match="longer") as info:
         compile(graph, wanted, backend="reference", memory_limit=limit)
     assert info.value.smallest > limit
+
+
+def test_far_below_its_peak_a_program_without_repeats_is_planned_without_a_search() -> None:
+    graph = SymbolicGraph()
+    _, wanted = tower(graph)
+    free = compile(graph, wanted, backend="reference").planned
+    bounds = [free.bound // 2 - 1, free.bound // 2 + 1, None]
+    execs = graph.needed_for([graph.own(symbol) for symbol in wanted])
+    roots = frozenset(graph.root(graph.own(symbol)) for symbol in wanted)
+    boundary = Boundary(execs, frozenset(), roots)
+    assert [pipeline.plan(graph, boundary, "reference", most=most).searched for most in bounds] == [False, True, True]
 
 
 def test_limits_are_met_with_the_same_bits_and_ever_more_work() -> None:
@@ -330,6 +343,7 @@ def test_16_bits_are_advised_only_where_they_suffice(batch: int) -> None:
         Model(layer, (32,), memory_limit=0).memory(batch)
     advised = re.search(r"16 bits .*where (\d+) bytes suffice", info.value.fix)
     assert (advised is not None) == (batch == 256)
+    assert info.value.unlimited >= Model(layer, (32,)).memory(batch).step.arena >= info.value.smallest
     if advised is not None:
         enough = int(advised[1])
         assert enough < info.value.smallest

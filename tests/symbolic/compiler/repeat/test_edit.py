@@ -57,7 +57,7 @@ def test_a_step_in_front_of_its_reader() -> None:
     trial = edited(ReplaySchedule(simple(), range(4)), (), 3, (0,))
     assert trial is not None
     assert list(trial.steps) == [0, 1, 2, 0, 3]
-    assert trial.bytes.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
+    assert trial.during.tolist() == [8, 8 + 4, 4 + 2, 2 + 8, 2 + 8 + 1]
     assert trial.extra == 10
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 from tests.symbolic.compiler.repeat.schedules import chain, least_work, peaks, program, random_program
 
-from nnc.symbolic.compiler.repeat.recompute import Point, lowest, recompute, thin
+from nnc.symbolic.compiler.repeat.edit import edited, moved
+from nnc.symbolic.compiler.repeat.recompute import (
+    Point,
+    _ended_at,
+    _is_needed,
+    _made_at,
+    _unread_without,
+    lowest,
+    recompute,
+    thin,
+)
 from nnc.symbolic.compiler.repeat.schedule import ReplaySchedule
 
 
@@ -50,6 +61,30 @@ def test_another_order_comes_before_any_work() -> None:
     first, *_ = recompute(made)
     assert (first.steps, first.extra) == ((0, 1, 3, 2, 4), 0)
     assert first.peak < ReplaySchedule(made, range(5)).peak
+
+
+def test_what_is_refused_without_a_count_would_raise_the_peak() -> None:
+    """Repeats that are said to be needed, and moves over the peak for which more waits there than before."""
+    needed = waiting = 0
+    generator = random.Random(0)
+    for _ in range(60):
+        reads = [tuple({generator.randint(max(step - 5, 0), step) for _ in range(2)}) for step in range(12)]
+        made = program(reads, [generator.randint(1, 8) for _ in range(13)])
+        now = ReplaySchedule(made, (*range(8), *generator.sample(range(7), 3), *range(8, 12)))
+        for position in (position for position, again in enumerate(now.repeats) if again):
+            gone = _unread_without(now, position)
+            if _is_needed(now, now.steps[position], gone):
+                trial = edited(now, gone)
+                assert trial is None or trial.peak > now.peak
+                needed += 1
+        peak = now.bytes.at_peak
+        for position, again in enumerate(now.repeats):
+            more, less = _made_at(now, position), _ended_at(now, position, 99 if position > peak else 1)
+            if not again and position != peak and (more > less if position > peak else less > more):
+                trial = moved(now, position, peak if position > peak else peak + 1)
+                assert trial is None or trial.peak > now.peak
+                waiting += trial is not None
+    assert min(needed, waiting) > 9, (needed, waiting)
 
 
 def test_nothing_runs_again_that_must_not() -> None:

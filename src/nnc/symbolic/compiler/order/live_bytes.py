@@ -10,8 +10,7 @@ Whoever changes a sequence says which values live otherwise, and what was counte
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -24,54 +23,32 @@ Bytes = NDArray[np.int64]
 
 
 class LiveBytes:
-    """Counted from `values`, bytes with their lives, over what other values take: `through` and `born` of these."""
+    """The parts of the count, and their sum."""
 
-    def __init__(
-        self,
-        values: Iterable[tuple[int, Iterable[Span]]],
-        own: Sequence[int] | Bytes,
-        shared: Sequence[int] | Bytes,
-        others: tuple[Bytes, Bytes] | None = None,
-    ) -> None:
-        self.through, self.born = _counted(values, len(own)) if others is None else _added(values, *others)
-        self.own: Bytes = np.asarray(own, np.int64)
-        self.shared: Bytes = np.asarray(shared, np.int64)
-        self.during: Bytes = self.through + self.born + self.own - self.shared
+    def __init__(self, through: Bytes, born: Bytes, own: Bytes, shared: Bytes) -> None:
+        self.through, self.born, self.own, self.shared = through, born, own, shared
+        self.during: Bytes = through + born + own - shared
         self.peak = int(self.during.max(initial=0))
+
+    @classmethod
+    def counted(
+        cls, values: Iterable[tuple[int, Iterable[Span]]], own: Sequence[int], shared: Sequence[int]
+    ) -> LiveBytes:
+        """From `values`, which are bytes with their lives."""
+        count = len(own)
+        change, born = [0] * (count + 2), [0] * (count + 2)
+        for nbytes, lives in values:
+            for birth, last in lives:
+                born[birth] += nbytes
+                change[birth + 1] += nbytes
+                change[last + 1] -= nbytes
+        through = np.cumsum(np.array(change, np.int64))[:count]
+        return cls(through, np.array(born[:count], np.int64), np.array(own, np.int64), np.array(shared, np.int64))
 
     @property
     def at_peak(self) -> int:
         """The first position of the peak."""
         return int(self.during.argmax()) if len(self.during) else 0
-
-
-def _counted(values: Iterable[tuple[int, Iterable[Span]]], count: int) -> tuple[Bytes, Bytes]:
-    """`through` and `born` of many values."""
-    change, born = [0] * (count + 2), [0] * (count + 2)
-    for nbytes, lives in values:
-        for birth, last in lives:
-            born[birth] += nbytes
-            change[birth + 1] += nbytes
-            change[last + 1] -= nbytes
-    return np.cumsum(np.array(change, np.int64))[:count], np.array(born[:count], np.int64)
-
-
-def _added(values: Iterable[tuple[int, Iterable[Span]]], through: Bytes, born: Bytes) -> tuple[Bytes, Bytes]:
-    """Both with a few values more: a search asks this most, and sums by position take a tenth of slices by value."""
-    births, edges = defaultdict[int, int](int), defaultdict[int, int](int)
-    for nbytes, lives in values:
-        for birth, last in lives:
-            births[birth] += nbytes
-            edges[birth + 1] += nbytes
-            edges[last + 1] -= nbytes
-    return through + np.cumsum(_placed(edges, len(born))), born + _placed(births, len(born))
-
-
-def _placed(amounts: Mapping[int, int], count: int) -> Bytes:
-    """The amounts at their positions; those behind all positions are left out."""
-    placed = np.zeros(count + 2, np.int64)
-    placed[list(amounts)] = list(amounts.values())
-    return placed[:count]
 
 
 def shared_bytes(

@@ -102,7 +102,7 @@ class Profile:
         self.lives.update((root, (self.lives[root][0], len(order))) for root in uses.kept & self.lives.keys())
         own = [uses.scratch.get(key, 0) for key in order]
         shared = [self._shared(step, key) for step, key in enumerate(order)]
-        self.bytes = LiveBytes(((uses.nbytes[root], (life,)) for root, life in self.lives.items()), own, shared)
+        self.bytes = LiveBytes.counted(((uses.nbytes[root], (life,)) for root, life in self.lives.items()), own, shared)
 
     def _shared(self, step: int, key: ExecKey) -> int:
         pairs, nbytes = self.uses.pairs[key], self.uses.nbytes.__getitem__

@@ -20,7 +20,7 @@ from nnc.core.running.dispatch import Claim
 from nnc.ops.rules import INPLACE
 from nnc.symbolic.compiler.order.choose import choose_order, predecessors
 from nnc.symbolic.compiler.order.known import KnownOrders
-from nnc.symbolic.compiler.order.uses import Uses, uses_of
+from nnc.symbolic.compiler.order.uses import Uses, peak_bytes, uses_of
 from nnc.symbolic.compiler.place.body_lives import (
     bytes_of,
     drop_count,
@@ -79,13 +79,15 @@ def plan(
     orders: KnownOrders | None = None,
     claims: Mapping[ExecKey, Claim] = NO_CLAIMS,
     places: int = PLACES,
+    most: int | None = None,
 ) -> PlannedGraph:
     """The graph with all that is fixed before memory exists.
 
     At most `trials` in-place sites are tried both ways; a plan within the `capacity` is good enough, and the planner's
     searches put blocks somewhere at most `places` times. Plans of bodies
     that are `known` from plans of this graph for other boundaries are not made again, and `orders` not looked for that
-    are known from other sizes; nor are backends asked for `claims` that are.
+    are known from other sizes; nor are backends asked for `claims` that are. Where no plan of the order comes near the
+    limit of `most` bytes, nothing is searched.
     """
     known = {} if known is None else known
     with_bodies = [key for key in boundary.execs if bodies_of(graph.execs[key].command)]
@@ -96,12 +98,15 @@ def plan(
     }
     uses = uses_of(graph, boundary.execs, boundary.outside, boundary.kept, scratch)
     order = choose_order(graph, boundary.execs, uses, boundary.carried, boundary.early, orders)
+    # Of what is alive at the peak concatenations in place save a half at most, and bodies may find memory around them.
+    is_far = most is not None and not inner and peak_bytes(order, uses) > 2 * most
+    trials, places = (0, 0) if is_far else (trials, places)
     planner = Planner(graph, boundary, backend, order, uses, inner, capacity, claims, places)
-    planned = planner.choose(trials)
+    planned = replace(planner.choose(trials), searched=not is_far)
     if streams > 1:
         before = predecessors(graph, boundary.execs, uses, boundary.carried)
         concurrency = run_side_by_side(order, before, uses, planner.unfolded(), streams)
-        planned = replace(planner.choose(trials, concurrency), serial_bytes=planned.arena)
+        planned = replace(planner.choose(trials, concurrency), serial_bytes=planned.arena, searched=not is_far)
     return planned
 
 

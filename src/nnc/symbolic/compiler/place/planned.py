@@ -24,7 +24,7 @@ class PlannedGraph:
     needs. The blocks of the roots `lent` lie in memory of the graph around. Without `concurrency` each step waits for
     the one in front of it. The `layout` is that of the graph alone, with all blocks of its bodies; no plan of any order
     and sharing that was tried needs less than `bound` bytes. On one stream the arena takes `serial_bytes`. Who runs an
-    exec is one of `claims` where it is known from other sizes.
+    exec is one of `claims` where it is known from other sizes. The layout was `searched`, or made in one pass.
     """
 
     graph: SymbolicGraph
@@ -42,6 +42,7 @@ class PlannedGraph:
     bound: int = 0
     serial_bytes: int = 0
     claims: Mapping[ExecKey, Claim] = field(default_factory=dict)
+    searched: bool = True
 
     @property
     def arena(self) -> int:

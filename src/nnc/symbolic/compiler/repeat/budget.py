@@ -93,10 +93,12 @@ class Plans(Generic[C]):
     """How a copy of the graph is compiled up to a number of bytes, with so much effort of the planner, what is compiled
     without a limit, and what to say.
 
-    `arena` are the bytes of a compiled program, and `at_peak` its largest tensors at the peak.
+    `arena` are the bytes of a compiled program, and `at_peak` its largest tensors at the peak. Where no plan without
+    repeats comes near the limit, `unlimited` is made without a search, and `searched` makes it with one.
     """
 
     unlimited: C
+    searched: Callable[[], C]
     compile_copy: Callable[[Duplicate, int | None, int], C]
     arena: Callable[[C], int]
     at_peak: Callable[[C], str]
@@ -215,6 +217,9 @@ def _infeasible(limit: int, front: Sequence[Option], plans: Plans[C]) -> MemoryL
     for option in _promising(quick):
         if option.least < plans.arena(least):
             least = min(least, plans.compile_copy(option.written(), None, PLACES), key=plans.arena)
+    # What concatenations save in place is no more than a half.
+    if 2 * plans.arena(least) >= plans.arena(plans.unlimited):
+        least = min(least, plans.searched(), key=plans.arena)
     error = MemoryLimitError(
         "compile",
         got=f"memory_limit={limit}",
@@ -226,5 +231,5 @@ def _infeasible(limit: int, front: Sequence[Option], plans: Plans[C]) -> MemoryL
             else ""
         ),
     )
-    error.smallest = plans.arena(least)
+    error.smallest, error.unlimited = plans.arena(least), plans.arena(plans.unlimited)
     return error

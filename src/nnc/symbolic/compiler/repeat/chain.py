@@ -190,13 +190,16 @@ def _local(program: Program, steps: Sequence[Step], there: Collection[Root], aft
 def _joined(first: Front, then: Front) -> Front:
     """One part behind the other, for each peak with the least work."""
     parts: list[ChainPart] = []
-    front = back = 0
-    for peak in sorted({part.peak for part in (*first, *then)}):
-        front = _last_within(first, peak, front)
-        back = _last_within(then, peak, back)
-        if first[front].peak <= peak and then[back].peak <= peak:
-            parts.append(ChainPart(peak, first[front].work + then[back].work, (), (first[front], then[back])))
-    return tuple(parts)
+    peak = max(first[0].peak, then[0].peak)
+    front, back = _last_within(first, peak, 0), _last_within(then, peak, 0)
+    while True:
+        earlier, later = first[front], then[back]
+        parts.append(ChainPart(peak, earlier.work + later.work, (), (earlier, later)))
+        higher = [part.peak for part in (*first[front + 1 : front + 2], *then[back + 1 : back + 2])]
+        if not higher:
+            return tuple(parts)
+        peak = min(higher)
+        front, back = _last_within(first, peak, front), _last_within(then, peak, back)
 
 
 def _last_within(front: Front, peak: int, number: int) -> int:

@@ -1,6 +1,9 @@
 """What an edit of a schedule would cost, from the schedule that is there: only roots that it touches live otherwise.
 
 some runs go, others come in front of a position;  bytes' = bytes, stretched, with the lives of touched roots anew
+
+Most trials are refused for their peak: they count bytes during each run alone, and what those consist of is counted
+when an edit is made.
 """
 
 from __future__ import annotations
@@ -20,23 +23,20 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """An edited schedule as far as its costs go: its runs, bytes at each position, and the work of runs that repeat."""
+    """An edited schedule as far as its costs go: its runs, bytes during each, their peak, and the work of repeats."""
 
     steps: Sequence[Step]
-    bytes: LiveBytes
+    during: Bytes
+    peak: int
     extra: int
     edit: _Edit
-
-    @property
-    def peak(self) -> int:
-        """max over positions of the bytes alive."""
-        return self.bytes.peak
 
     def schedule(self) -> ReplaySchedule:
         """The edited schedule: counted anew is only what the edit touches."""
         edit = self.edit
         repeats = edit.changed(edit.old.repeats, [edit.again] * len(edit.fresh))
-        return ReplaySchedule.of(edit.program, self.steps, repeats, edit.numbered(), (self.bytes, self.extra))
+        costs = (edit.live_bytes(self.during), self.extra)
+        return ReplaySchedule.of(edit.program, self.steps, repeats, edit.numbered(), costs)
 
 
 def edited(
@@ -79,6 +79,8 @@ class _Edit:
         self.steps = self.changed(old.steps, steps)
         self.lives: dict[Root, list[Span]] = {}
         self.events: dict[Root, Events] = {}
+        # What fresh runs read within a life that stays as it is, and where.
+        self.read_within: dict[Root, Sequence[int]] = {}
 
     def changed(self, values: Sequence[R], fresh: Sequence[R]) -> list[R]:
         """Values per position, without those that are gone and with fresh ones."""
@@ -90,31 +92,72 @@ class _Edit:
     def trial(self) -> Trial | None:
         """The costs of the edit."""
         old, program = self.old, self.program
-        reads, births = self._fresh_events()
-        through, born = old.bytes.through.copy(), old.bytes.born.copy()
+        edges = [0] * (len(self.steps) + 2)
         places = set(range(self.start, self.start + len(self.fresh)))
-        for root in reads.keys() | births.keys() | self._touched_by_removed():
-            events = self._events(root, births.get(root, ()), reads.get(root, ()))
-            if self._is_read_in_vain(root, events):
-                return None
-            after, nbytes = old.lives_of(root, events, len(self.steps)), program.nbytes[root]
-            self.events[root], self.lives[root] = events, after
-            for birth, last in old.lives(root):
-                born[birth] -= nbytes
-                through[birth + 1 : last + 1] -= nbytes
-            places.update(place for life in (*self._moved_lives(root), *after) for place in life)
-        nothing = [0] * len(self.fresh)
-        around = [int(through[self.position])] * len(self.fresh) if self.fresh else []
-        others = (self._stretched(through, around), self._stretched(born, nothing))
-        changes = ((program.nbytes[root], self.lives[root]) for root in self.events)
-        own = self._stretched(old.bytes.own, [program.runs[step][self.again].own for step in self.fresh])
-        shared = self._stretched(old.bytes.shared, nothing)
+        if not self._find_lives():
+            return None
+        for root, after in self.lives.items():
+            nbytes, before = program.nbytes[root], self._moved_lives(root)
+            for birth, last in before:
+                edges[birth] -= nbytes
+                edges[last + 1] += nbytes
+            for birth, last in after:
+                edges[birth] += nbytes
+                edges[last + 1] -= nbytes
+            places.update(place for life in (*before, *after) for place in life)
+        around = int(old.bytes.through[self.position]) if self.fresh else 0
+        alone = [around + program.runs[step][self.again].own for step in self.fresh]
+        during = self._stretched(old.bytes.during, alone) + np.cumsum(edges[: len(self.steps)])
+        self.shared = self._stretched(old.bytes.shared, [0] * len(self.fresh))
         for at in places:
             if at < len(self.steps) and program.pairs[self.steps[at]]:
-                shared[at] = program.shared_bytes(self.steps[at], self._lives, at)
+                shared = program.shared_bytes(self.steps[at], self._lives, at)
+                during[at] += self.shared[at] - shared
+                self.shared[at] = shared
         added = sum(program.work[step] for step in self.fresh)
         saved = sum(program.work[old.steps[place]] for place in self.gone)
-        return Trial(self.steps, LiveBytes(changes, own, shared, others), old.extra + added - saved, self)
+        return Trial(self.steps, during, int(during.max(initial=0)), old.extra + added - saved, self)
+
+    def _find_lives(self) -> bool:
+        """Find the new `events` and `lives` of roots that live otherwise; False where one would be read in vain."""
+        old, (reads, births) = self.old, self._fresh_events()
+        removed, displaced = self._touched_by_removed(), self._displaced()
+        for root in reads.keys() | births.keys() | removed | displaced:
+            fresh = reads.get(root, ())
+            if root not in births and root not in displaced and self._lives_on(root, fresh, root in removed):
+                self.read_within[root] = fresh
+                continue
+            events = self._events(root, births.get(root, ()), fresh)
+            if self._is_read_in_vain(root, events):
+                return False
+            self.events[root], self.lives[root] = events, old.lives_of(root, events, len(self.steps))
+        return True
+
+    def _lives_on(self, root: Root, fresh: Sequence[int], is_removed: bool) -> bool:
+        """Whether a root lives as it did: what is added and what goes are reads within a life (nine of ten roots)."""
+        if not is_removed:
+            return any(birth < self.position <= last for birth, last in self.old.lives(root))
+        numbered = self.old.numbered
+        life = numbered.only_life(root)
+        if life is None or root in self.program.pieces or not numbered.events[root].reads:
+            return False
+        birth, last = life
+        if birth in self.gone or last in self.gone:
+            return False
+        return not fresh or birth < self.position <= last
+
+    def live_bytes(self, during: Bytes) -> LiveBytes:
+        """The parts of the bytes `during` each run."""
+        old, program = self.old, self.program
+        own = self._stretched(old.bytes.own, [program.runs[step][self.again].own for step in self.fresh])
+        born = self._stretched(old.bytes.born, [0] * len(self.fresh))
+        for root in self.events:
+            for birth, _ in old.lives(root):
+                if birth not in self.gone:
+                    born[self._moved(birth)] -= program.nbytes[root]
+            for birth, _ in self.lives[root]:
+                born[birth] += program.nbytes[root]
+        return LiveBytes(during - born - own + self.shared, born, own, self.shared)
 
     def numbered(self) -> NumberedRuns:
         """The runs after the edit, by the numbers they had; fresh ones have numbers behind all others."""
@@ -125,7 +168,8 @@ class _Edit:
             place[number] = position
         numbers = (*order, NEVER)
         events, runs = [*was.events], [*was.runs]
-        for root, event in self.events.items():
+        within = {root: self._events(root, (), reads) for root, reads in self.read_within.items()}
+        for root, event in (self.events | within).items():
             births, reads = ([numbers[at] for at in places] for places in (event.births, event.reads))
             events[root] = Events(births, reads)
         for step in {*self.fresh, *(self.old.steps[at] for at in self.gone)}:
@@ -169,14 +213,21 @@ class _Edit:
         return reads, births
 
     def _touched_by_removed(self) -> set[Root]:
+        """What runs that are gone read and made."""
         program, old = self.program, self.old
         runs = (program.runs[old.steps[place]][old.repeats[place]] for place in self.gone)
-        touched = [(*run.reads, *run.makes) for run in runs]
+        return set[Root]().union(*[(*run.reads, *run.makes) for run in runs])
+
+    def _displaced(self) -> set[Root]:
+        """What is written over by a step that moves, and what is there from the start where another run is first now.
+
+        That lives from the first run on, whichever it is.
+        """
+        program = self.program
         lost = () if self.again else (root for root, step in program.overwritten.items() if step in self.fresh)
-        # What is there from the start lives from the first run on, whichever that is.
         first = (self.fresh and self.position == 0) or self.gone[:1] == [0]
         there = (root for root, births in enumerate(program.maker) if births == NEVER) if first else ()
-        return set[Root]().union(*touched, lost, there)
+        return {*lost, *there}
 
     def _events(self, root: Root, births: Sequence[int], reads: Sequence[int]) -> Events:
         """The events of a root with those that are added, without those that are gone."""

@@ -133,6 +133,21 @@ class NumberedRuns:
         place, events = self.place, self.events[root]
         return bool(events.reads) and place[events.births[0]] < position < place[events.reads[-1]]
 
+    def only_life(self, root: Root) -> Span | None:
+        """The life of a root that is made once, as nine of ten are, without a list of all positions; else None."""
+        place, events = self.place, self.events[root]
+        if len(events.births) != 1:
+            return None
+        birth = max(place[events.births[0]], 0)
+        return birth, max(place[events.reads[-1]], birth) if events.reads else birth
+
+    def reads_around(self, root: Root, position: int) -> tuple[int, int]:
+        """The last read of a root in front of a position, and the first at or behind it; NEVER for none."""
+        place, reads = self.place, self.events[root].reads
+        number = bisect_left(reads, position, key=place.__getitem__)
+        before = place[reads[number - 1]] if number else NEVER
+        return before, place[reads[number]] if number < len(reads) else NEVER
+
     def events_of(self, root: Root) -> Events:
         """The events of a root in positions."""
         place, events = self.place, self.events[root]
@@ -173,7 +188,7 @@ class ReplaySchedule:
         self.extra = sum(program.work[step] for step, again in zip(steps, repeats, strict=True) if again)
         pairs, lives = program.pairs, self.lives
         shared = [program.shared_bytes(step, lives, at) if pairs[step] else 0 for at, step in enumerate(steps)]
-        self.bytes = LiveBytes(zip(program.nbytes, map(lives, range(len(events))), strict=True), own, shared)
+        self.bytes = LiveBytes.counted(zip(program.nbytes, map(lives, range(len(events))), strict=True), own, shared)
 
     @classmethod
     def of(
@@ -212,9 +227,15 @@ class ReplaySchedule:
 
     def lives(self, root: Root) -> list[Span]:
         """The lives of the versions of a root."""
-        if root not in self._lives:
-            self._lives[root] = self.lives_of(root, self.events(root), len(self.steps))
-        return self._lives[root]
+        lives = self._lives.get(root)
+        if lives is None:
+            life, last = self.numbered.only_life(root), len(self.steps) - 1
+            if life is None:
+                lives = self.lives_of(root, self.events(root), len(self.steps))
+            else:
+                lives = [(life[0], max(life[1], last)) if self.program.lasting[root] else life]
+            self._lives[root] = lives
+        return lives
 
     def runs(self, step: Step) -> list[int]:
         """The positions where a step runs."""
@@ -228,4 +249,6 @@ class ReplaySchedule:
 
     def version(self, root: Root, position: int) -> int:
         """The number of the version that a run at this position reads."""
+        if len(self.numbered.events[root].births) == 1:
+            return 0
         return max(bisect_left(self.events(root).births, position) - 1, 0)
