@@ -13,9 +13,10 @@ With `--run` each line is also run, twice, in a process of its own: `ours` is by
 behind rises above that after the imports and the start of LLVM, at its highest. `process` is the statement of that, and
 `off` = ours - process. Each of the `--peers` does the same with its own network of the same sizes, if it has that one;
 `ratios` are ours / theirs. With `--limit` the arena may have that part of what it takes without. `--cases` runs CASES,
-each with an empty folder of kernels and then with what that run left in it, and says how many statements are within
-5 % or 8 MB of what was taken. `--together` runs networks in turns in one process, in arenas of their own and in one
-that they share: what they took, the joint statement of the shared arena, and the sum of their statements.
+each with an empty folder of kernels and then with what that run left in it, kinds of steps of `memory_kinds` among
+them, and says how many statements are within 5 % or 8 MB of what was taken. `--together` runs networks in
+turns in one process, in arenas of their own and in one that they share: what they took, the joint statement of the
+shared arena, and the sum of their statements.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
+from memory_kinds import KINDS as OTHER_KINDS
+from memory_kinds import run_kind
 from memory_peers import MODULES, PEERS, export
 from networks import NETWORKS as TWINS
 from process import high_water, settled
@@ -65,6 +68,10 @@ CASES = (
     *(("bert_base", 1, mode) for mode in ("predict", "evaluate", "freeze")),
     ("gpt2_small", 1, "predict"),
     *((name, batch, "80") for name, batch in (("digits", 32), ("resnet20", 1), ("resnet20", 32), ("squeezenet", 1))),
+    *(("gpt_6x384", 2, mode) for mode in ("generate", "lora", "accumulate", "state")),
+    *(("squeezenet", 4, mode) for mode in ("bf16", "sizes", "onnx", "state")),
+    ("digits", 8, "onnx"),
+    ("resnet50", 1, "onnx"),
 )
 SHARE, ROOM = 0.05, 8 << 20
 WAYS = ("apart", "shared")
@@ -121,6 +128,10 @@ def run_here(
         importlib.import_module(module)
     model = network(name)
     inputs, labels = made_up(model, batch)
+    if mode in OTHER_KINDS:
+        engine()
+        with TemporaryDirectory() as folder:
+            return run_kind(mode, name, inputs, labels, folder)
     if side == "ours":
         engine()
         before = settled()

@@ -31,6 +31,10 @@ from nnc.symbolic.records import ExecKey, TensorKey
 
 C = TypeVar("C")
 
+# Plans for the smallest limit are made until so many in a row are no smaller: of nine networks none had its smallest
+# behind, and DenseNet-121 with 8 images made 18 more, each in 2 to 3 s.
+PLANS_IN_VAIN = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -209,11 +213,16 @@ def _infeasible(limit: int, front: Sequence[Option], plans: Plans[C]) -> MemoryL
     if front and front[-1].least < plans.arena(least):
         least = min(least, plans.compile_copy(front[-1].written(), None, PLACES), key=plans.arena)
     quick: list[tuple[int, Option]] = []
+    in_vain = 0
     for option in reversed(front[:-1]):
-        if option.least < plans.arena(least):
-            made = plans.compile_copy(option.written(), None, 0)
-            quick.append((plans.arena(made), option))
-            least = min(least, made, key=plans.arena)
+        if option.least >= plans.arena(least):
+            continue
+        if in_vain == PLANS_IN_VAIN:
+            break
+        made = plans.compile_copy(option.written(), None, 0)
+        in_vain = in_vain + 1 if quick and plans.arena(made) >= min(nbytes for nbytes, _ in quick) else 0
+        quick.append((plans.arena(made), option))
+        least = min(least, made, key=plans.arena)
     for option in _promising(quick):
         if option.least < plans.arena(least):
             least = min(least, plans.compile_copy(option.written(), None, PLACES), key=plans.arena)
