@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from nnc.arguments import checked
 from nnc.concrete.multiview import Carry, Multiview, Phi, Place, Recalled, Reference, Taped
 from nnc.core.running.dispatch import Specs
+from nnc.core.running.late_names import LateModule
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.tensor import Tensor
 from nnc.errors import DeviceError, ShapeError, UsageError
-from nnc.ops.movement.copy import contiguous
-from nnc.ops.rules import INPLACE, infer
+
+if TYPE_CHECKING:
+    from nnc.ops import rules
+    from nnc.ops.movement import copy
+else:
+    # A program from the disk has no commands.
+    rules, copy = LateModule("nnc.ops.rules"), LateModule("nnc.ops.movement.copy")
 
 PLACES = (Tensor, Multiview, Phi, Carry, Reference, Taped, Recalled)
 
@@ -42,7 +49,7 @@ def specs_of(places: Iterable[Place | None]) -> Specs:
 @checked
 def check_outputs(command: AnyCommand, inputs: Specs, outputs: Specs) -> None:
     """The outputs must be what the command makes of these inputs."""
-    wanted, got = infer(command.op, command.attrs, inputs), outputs
+    wanted, got = rules.infer(command.op, command.attrs, inputs), outputs
     fits = len(got) == len(wanted) and all(
         spec is None or spec.fits(need) for spec, need in zip(got, wanted, strict=True)
     )
@@ -58,9 +65,9 @@ def check_memory(command: AnyCommand, inputs: Sequence[Place | None], outputs: S
     """
     if any(isinstance(place, Tensor) and place.storage.read_only for place in outputs):
         raise UsageError(command.op.name, got="an output in read-only memory", need="memory that may be written")
-    rule = INPLACE[command.op](command.attrs)
+    rule = rules.INPLACE[command.op](command.attrs)
     pairs = {*rule.allowed, *rule.enforced}
-    if command.op is contiguous:
+    if command.op is copy.contiguous:
         # Where places move, a value may meet itself: a copy onto the same elements changes nothing.
         pairs.add((0, 0))
     for number, output in enumerate(outputs):

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from nnc.classes import dataclass
 from nnc.concrete.body import StreamPool
@@ -26,10 +26,16 @@ from nnc.core.precautions.shield import Shield
 from nnc.core.running.deferred import DeferredBackend
 from nnc.core.running.dispatch import Backend, Call, Program, Tensors, TracedBackend
 from nnc.core.running.inspectors import INSPECTORS
+from nnc.core.running.late_names import LateModule
 from nnc.core.running.stream import Signal
 from nnc.core.values.recorder import PROFILER, run_timed
 from nnc.errors import CancelledError, UsageError
-from nnc.ops.work import work
+
+if TYPE_CHECKING:
+    from nnc.ops import work as measuring
+else:
+    # Of a program from the disk nobody counts operations.
+    measuring = LateModule("nnc.ops.work")
 
 # Programs kept for the tensors that moving places were; beyond it the least recently used is dropped.
 KEPT_PROGRAMS = 256
@@ -252,7 +258,7 @@ def timed_call(backend: Backend, call: Call) -> Callable[[], None]:
     assert call.source is not None
     specs = (tuple(None if tensor is None else tensor.spec for tensor in part) for part in (call.inputs, call.outputs))
     inputs, outputs = specs
-    operations = work(call.source.command, inputs, [spec for spec in outputs if spec is not None])
+    operations = measuring.work(call.source.command, inputs, [spec for spec in outputs if spec is not None])
     traced = backend.traced if isinstance(backend, TracedBackend) else DeferredBackend("", lambda: backend).traced
     program, source = traced([call]), call.source
 

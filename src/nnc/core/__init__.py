@@ -4,6 +4,7 @@ values/       what a tensor is without its memory, memory and typed views of it,
 running/      who runs a command on given specs; streams on threads, signals between them
 precautions/  files replaced whole, caches with limits, work kept from Ctrl-C, forks
 settings.py   what the environment and the caller ask of the process; byte_counts.py bytes as people write them
+quantization_modes.py  the ways in which weights are fewer bits
 """
 
 from time import time as _time

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from nnc.arguments import checked
+from nnc.core.quantization_modes import QuantizationMode
 from nnc.core.running.device_context import present
 from nnc.core.running.late_names import LateModule
 from nnc.core.values.device import AnyDevice, Device, current_device, device_of
 from nnc.onnx.kept.opened_file import open_file
 from nnc.onnx.made.kept_file import FileFacts, KeptFile, ModelFile
 from nnc.onnx.runner import OnnxModel
-from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic import Arena
 from nnc.symbolic.sharing.program_disk import MODULES
 

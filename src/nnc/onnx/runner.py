@@ -19,6 +19,7 @@ from nnc.arguments import explained
 from nnc.classes import dataclass
 from nnc.core.precautions.collection import RareCollections
 from nnc.core.precautions.recent import RecentlyUsed
+from nnc.core.quantization_modes import QuantizationMode
 from nnc.core.running.late_names import LateModule
 from nnc.core.values.device import CPU, Device
 from nnc.core.values.spec import Shape
@@ -30,7 +31,6 @@ from nnc.onnx.made.kept_file import ModelFile
 from nnc.onnx.made.kept_programs import CachedProgram, CachedSources, ProgramPlace
 from nnc.onnx.made.model_stages import AnyProgram, OnnxStages, is_cut
 from nnc.onnx.made.onnx_program import Array, OnnxProgram, Result, check_memory, look_of
-from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.symbolic import Arena, MemoryStatement, trim_after
 from nnc.symbolic.sharing.openings import Templates
 from nnc.symbolic.sharing.program_disk import MODULES

@@ -17,8 +17,8 @@ from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.frame.access import StridedAccess
 from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, Scalar
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.codegen.ir.targets import small
-from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.settings import SETTINGS
 

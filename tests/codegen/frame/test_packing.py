@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from tests.backends.llvm.harness import random, run
 
-from nnc.codegen.frame.kernel import Phase, phase
+from nnc.codegen.frame.kernel import phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.ir.builder import F32, Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 
 

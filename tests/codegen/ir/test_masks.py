@@ -9,8 +9,9 @@ import pytest
 from tests.backends.llvm.harness import run
 
 from nnc.backends.llvm.run.host import host_target
-from nnc.codegen.frame.kernel import Phase, WithoutMemory, phase
+from nnc.codegen.frame.kernel import WithoutMemory, phase
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I8, I16, I32, I64, U8, Module, Scalar, Type
+from nnc.codegen.ir.native_kernel import Phase
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from tests.backends.llvm.harness import Array, jit, run
 from tests.conformance.case import NONE, Case
 from tests.conformance.cases import CASES
 
-from nnc.codegen.frame.kernel import Generator, Phase, WithSizes
+from nnc.codegen.frame.kernel import Generator, WithSizes
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.frame.written import outline, write
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.table import ROWS
 from nnc.core.values.spec import Shape, spec

@@ -20,8 +20,8 @@ from nnc.backends.gpu.device import SCRATCH_BYTES, LoadedKernel, OpenDevice
 from nnc.backends.gpu.engine import DeviceEngine, PhaseLaunch, RecordedLaunches
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DevicePhase
-from nnc.codegen.frame.kernel import aligned
-from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft
+from nnc.codegen.ir.native_kernel import AddressRange, aligned
+from nnc.codegen.program.assembling import CallAssembly, CommandKernel, Draft
 from nnc.core.running.dispatch import Call, Relocation, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.values.storage import DeviceStorage

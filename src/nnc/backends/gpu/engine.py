@@ -10,8 +10,8 @@ from typing import Protocol
 
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DeviceKernel
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import AddressRange
 from nnc.core.running.devices import DeviceFacts
 from nnc.errors import DeviceError
 

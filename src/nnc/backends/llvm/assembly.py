@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
+from nnc.backends.llvm.assembled_program import AssembledProgram, IndexCheck
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.native_loop import NativeLoop
@@ -16,32 +17,18 @@ from nnc.backends.llvm.run.records import Record
 from nnc.backends.llvm.run.runtime import NativeProgram, SingleLaunch, WorkerPool, ZeroedMemory
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, NativeKernel
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import KernelRow, View
 from nnc.codegen.frame.written import outline
+from nnc.codegen.ir.native_kernel import AddressRange, NativeKernel
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import AddressRange, CallAssembly, CommandKernel, Draft, extent_of
-from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Relocation, Specs, Tensors
+from nnc.codegen.program.assembling import CallAssembly, CommandKernel, Draft, extent_of
+from nnc.core.running.dispatch import Call, LoopCalls, LoopProgram, Specs, Tensors
 from nnc.core.settings import SETTINGS
 from nnc.core.values.command import AnyCommand
 from nnc.core.values.exact import Exact
 from nnc.core.values.sizes import Numbers, Renewal, renewing, sizes_in
 from nnc.core.values.tensor import Tensor
-from nnc.errors import IndexRangeError
-
-
-@dataclass(frozen=True, slots=True)
-class IndexCheck:
-    """The word that a checked kernel sets when it meets an index outside its axis."""
-
-    subject: str
-    word: ZeroedMemory
-
-    def __call__(self) -> None:
-        """IndexRangeError if the word is set; it is cleared for the next run."""
-        if self.word.words[0]:
-            self.word.words[0] = 0
-            raise IndexRangeError(self.subject, got="an index outside its axis", need="0 ≤ index < the axis's size")
 
 
 @dataclass(slots=True)
@@ -210,24 +197,6 @@ def assemble(calls: Sequence[Call], pool: WorkerPool | None = None) -> Assembled
         check_owned(ranges, calls, [memory.data for memory in assembly.memory])
     program = NativeProgram(pool or machine.pool, launches, SETTINGS.worker_count())
     return AssembledProgram(program, tuple(assembly.checks), (tuple(calls), assembly.memory))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AssembledProgram:
-    """A native program with the checks behind it, and what it keeps alive."""
-
-    program: NativeProgram
-    checks: tuple[IndexCheck, ...]
-    kept: object
-
-    def __call__(self) -> None:
-        self.program.run()
-        for check in self.checks:
-            check()
-
-    def relocation(self, spans: Sequence[tuple[int, int]]) -> Relocation:
-        """Operands inside the spans move."""
-        return self.program.relocation(spans)
 
 
 def assemble_loop(calls: LoopCalls) -> LoopProgram | None:

@@ -17,11 +17,12 @@ from typing import assert_never
 from nnc.backends.llvm.assembly import Assembly
 from nnc.backends.llvm.target_kernel import TargetKernel
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, aligned
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.row import view_of
 from nnc.codegen.ir.builder import SCALARS, Scalar
+from nnc.codegen.ir.native_kernel import AddressRange, aligned
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import AddressRange, Draft, extent_of
+from nnc.codegen.program.assembling import Draft, extent_of
 from nnc.codegen.program.statements import (
     Base,
     KernelRun,

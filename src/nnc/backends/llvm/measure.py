@@ -16,9 +16,9 @@ from nnc.backends.llvm.run.rates import Loads, Stopwatch, Stores, timed
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
 from nnc.codegen.ir.builder import F32, F64
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
-from nnc.codegen.program.assembling import AddressRange
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.running.processor import processor_name
 from nnc.core.settings import SETTINGS

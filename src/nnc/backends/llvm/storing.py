@@ -5,24 +5,38 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from nnc.backends.llvm.assembly import AssembledProgram, Assembly, IndexCheck
-from nnc.backends.llvm.measure import measure
-from nnc.backends.llvm.run.engine import engine, measure_by
+from nnc.backends.llvm.assembled_program import AssembledProgram, IndexCheck
+from nnc.backends.llvm.run.engine import Engine, engine, measure_by
+from nnc.backends.llvm.run.profile import MachineProfile
 from nnc.backends.llvm.run.records import sources_at_hand
 from nnc.backends.llvm.run.runtime import NativeProgram, ZeroedMemory
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import NativeKernel, aligned
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange, NativeKernel, aligned
 from nnc.core.running import llvm_library
 from nnc.core.running.dispatch import Call
+from nnc.core.running.late_names import LateModule
 from nnc.core.running.stored_steps import Span, StoredKernel, StoredLaunch, StoredSteps
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import exact_text
 
+if TYPE_CHECKING:
+    from nnc.backends.llvm import assembly as recording
+    from nnc.backends.llvm import measure as measuring
+else:
+    # A program from the disk is neither assembled, nor is the machine measured for it.
+    recording, measuring = LateModule("nnc.backends.llvm.assembly"), LateModule("nnc.backends.llvm.measure")
+
 WORD_BYTES = 8
-measure_by(measure)
+
+
+def _measured(machine: Engine) -> MachineProfile:
+    return measuring.measure(machine)
+
+
+measure_by(_measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ STORE = NativeStepStore()
 
 def _recorded(calls: Sequence[Call], spans: Sequence[Span]) -> StoredSteps | None:
     machine = engine()
-    assembly = Assembly(machine.target)
+    assembly = recording.Assembly(machine.target)
     for call in calls:
         assembly.add(call)
     launches = assembly.launches(machine.jit)

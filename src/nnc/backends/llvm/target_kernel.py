@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from nnc.backends.llvm.assembly import LlvmKernel
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import aligned
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.core.running.dispatch import DISPATCHER, Specs, Tensors
 from nnc.core.values.tensor import Tensor
 

@@ -19,8 +19,9 @@ from nnc.codegen.device.groups.device_rows import GroupKernel, group_kernel
 from nnc.codegen.device.preamble import GROUP_THREADS, PTX_TRIPLE, entry, preamble, requested_shared_bytes
 from nnc.codegen.device.spread import Spreader
 from nnc.codegen.device.text import ParsedFunction, ParsedModule, parse
-from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 
 

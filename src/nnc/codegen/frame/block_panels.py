@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.block_values import block_vectors
-from nnc.codegen.frame.kernel import aligned, ceiling
+from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import transpose
 from nnc.codegen.frame.tile import Tile
 from nnc.codegen.ir.builder import F32, U8, Builder, Type, Value
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.core.values.blocks import FORMATS, BlockFormat
 
 

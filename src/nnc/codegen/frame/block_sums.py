@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.block_values import bit_field, group_factors, half_number, raw_load, six_bits, third_scales
-from nnc.codegen.frame.kernel import aligned
 from nnc.codegen.ir.builder import F16, F32, I8, I16, I32, U8, Builder, Type, Value
 from nnc.codegen.ir.dot_products import OTHER_SIGN, DotProduct, sum_pairs
 from nnc.codegen.ir.mathematics import absolute
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.target import ByteDots, TargetDescription
 from nnc.core.values.blocks import FORMATS, BlockFormat
 

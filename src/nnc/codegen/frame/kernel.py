@@ -11,37 +11,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Protocol, Self, TypeVar, runtime_checkable
 
 from nnc.classes import dataclass
 from nnc.codegen.ir.builder import ADDRESS, I64, INDEX, Builder, Module, Number, Scalar, Type, Value, number_bytes
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
-from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.values.derived import Read
 from nnc.core.values.sizes import decided
 
-ALIGNMENT = 64
 # This many items are shared out evenly enough; fewer are where, among 2 and 4 workers, nobody has over 1.06 of a share.
 MANY_ITEMS, CREWS, EVEN = 64, (2, 4), 1.06
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One native function: its symbol, how many items it has, and about how many nanoseconds one worker needs.
-
-    `first` is the number of its first item: phases may share a function that has items of all of them.
-    """
-
-    symbol: str
-    items: int
-    cost: float
-    first: int = 0
 
 
 class Generator(Protocol):
@@ -149,36 +131,6 @@ def words_of(generator: Generator) -> tuple[int, ...]:
     return generator.words if isinstance(generator, WithNumbers) else ()
 
 
-def _nothing() -> NDArray[np.int64]:
-    return np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class NativeKernel(Uncopied):
-    """Loaded code: the address of each phase, its items and cost, and the memory that a run needs in bytes.
-
-    `sizes` are the words that it reads, which follow from the sizes at hand: kernels of other sizes share its code.
-    With the last holder of the `owner` the code goes, so whoever keeps an address keeps the kernel. Its object has the
-    key `stored` on the disk.
-    """
-
-    instead: ClassVar[str] = "copy values"
-
-    phases: tuple[Phase, ...]
-    addresses: tuple[int, ...]
-    workspace: int
-    scratch: int
-    hash: str
-    sizes: NDArray[np.int64] = field(default_factory=_nothing, compare=False, repr=False)
-    owner: object = field(default=None, compare=False, repr=False)
-    stored: str = field(default="", compare=False, repr=False)
-
-    @property
-    def table_head(self) -> int:
-        """What stands in front of the addresses that it runs on: where `sizes` are."""
-        return int(self.sizes.ctypes.data)
-
-
 @dataclass(frozen=True, slots=True)
 class PhaseWriter:
     """What the body of a phase works with."""
@@ -203,11 +155,6 @@ def phase(module: Module, name: str) -> Iterator[PhaseWriter]:
     b.table = table
     yield PhaseWriter(b, table, begin, end, scratch)
     b.finish()
-
-
-def aligned(size: int) -> int:
-    """The smallest multiple of the alignment that holds `size` bytes."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def ceiling(count: int, size: int) -> int:

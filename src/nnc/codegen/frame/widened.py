@@ -12,9 +12,10 @@ from itertools import accumulate
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, opened, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithSizes, ceiling, opened, phase
 from nnc.codegen.frame.row import Generate, KernelRow, Refuse, Specs, Variants, View, Views
 from nnc.codegen.ir.builder import ADDRESS, BF16, F16, F32, POINTER, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values import dtype
 from nnc.core.values.derived import Read, known_multiple

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, opened, word_of
+from nnc.codegen.frame.kernel import Generator, opened, word_of
 from nnc.codegen.ir.builder import I64, SCALARS, Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Derivation, Formulas, Known, blank
 

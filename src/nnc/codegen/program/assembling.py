@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import contiguous
-from nnc.codegen.frame.kernel import Generator, aligned, suited, words_of
+from nnc.codegen.frame.kernel import Generator, suited, words_of
 from nnc.codegen.frame.row import KernelRow, View, view_of
+from nnc.codegen.ir.native_kernel import AddressRange, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.movement import move
 from nnc.core.precautions.uncopied import Uncopied
@@ -22,18 +23,6 @@ from nnc.core.values.spec import OptionalSpecs
 from nnc.core.values.tensor import Tensor
 
 OptionalTensors = Sequence[Tensor | None]
-
-
-@dataclass(frozen=True, slots=True)
-class AddressRange:
-    """Bytes [begin, end) of one address space."""
-
-    begin: int
-    end: int
-
-    def overlaps(self, other: AddressRange) -> bool:
-        """True when a byte is in both."""
-        return self.begin < other.end and other.begin < self.end
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from nnc.codegen.frame.kernel import ALIGNMENT
+from nnc.codegen.ir.native_kernel import ALIGNMENT
 
 MARK_BYTES = 32
 

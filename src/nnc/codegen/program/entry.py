@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from nnc.codegen.frame.kernel import ALIGNMENT, Phase
 from nnc.codegen.ir.builder import (
     ADDRESS,
     BOOL,
@@ -25,6 +24,7 @@ from nnc.codegen.ir.builder import (
     Type,
     Value,
 )
+from nnc.codegen.ir.native_kernel import ALIGNMENT, Phase
 from nnc.codegen.program.function import INT, ErrorCode, ProgramFunction, leaving
 from nnc.codegen.program.pool_calls import PoolCalls
 from nnc.codegen.program.shared_kernels import ProgramKernel

@@ -9,8 +9,8 @@ program has planned, the others theirs behind the arena.
 from __future__ import annotations
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase
 from nnc.codegen.ir.builder import ADDRESS, BOOL, I64, INDEX, U8, Builder, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.program.function import size_type
 
 # Slots of the structure that a caller hands over, in addresses: context, workers (size_t), function.

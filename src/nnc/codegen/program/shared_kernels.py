@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.written import WrittenKernel, outline, write_into
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.core.values.exact import Exact
 
 # What a kernel reads, in the order in which its outline has it.

@@ -10,10 +10,11 @@ An operator goes by its registry and its name, which this package's own modules 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nnc.classes import dataclass
 from nnc.core.running.dispatch import DISPATCHER, Call, Kernel, Program, Tensors
+from nnc.core.running.late_names import LateModule
 from nnc.core.values.command import AnyCommand, Command
 from nnc.core.values.dtype import DType, dtype_of
 from nnc.core.values.spec import Layout, TensorSpec
@@ -21,7 +22,12 @@ from nnc.core.values.storage import Storage
 from nnc.core.values.tensor import Tensor
 from nnc.errors import FormatError
 from nnc.graph import Codec, Forms, Json, Registry, decode_call, encode_call
-from nnc.ops.composed.custom import KERNEL
+
+if TYPE_CHECKING:
+    from nnc.ops.composed import custom
+else:
+    # Asked when a program is kept, of operators that are there.
+    custom = LateModule("nnc.ops.composed.custom")
 
 FORMS = Forms().add(DType, Codec(lambda dtype: dtype.name, lambda data, where: dtype_of(str(data))))
 # Where memory of a program begins, and how many bytes it has, in the order of its spans.
@@ -136,7 +142,7 @@ class LoadedCalls:
 
 def is_storable(command: AnyCommand) -> bool:
     """Whether it is one of Python's kernels that a module of this package has defined."""
-    return command.op.site is not None and command.op in KERNEL
+    return command.op.site is not None and command.op in custom.KERNEL
 
 
 def _stored(call: Call, memory: Memory) -> StoredCall | None:

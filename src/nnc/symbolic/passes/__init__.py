@@ -1,6 +1,6 @@
 """Transforms of the symbolic graph, one file each: valid graph in, valid graph out."""
 
-from nnc.ops.quantization.quantization_modes import QuantizationMode
+from nnc.core.quantization_modes import QuantizationMode
 from nnc.symbolic.passes.blocks import assign_blocks, put_in_blocks, takes_blocks, wished_blocks, wished_layouts
 from nnc.symbolic.passes.groups import fuse
 from nnc.symbolic.passes.invariants import hoist

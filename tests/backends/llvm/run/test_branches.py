@@ -15,7 +15,7 @@ from tests.backends.llvm.run.test_runtime import ITEMS, DoubleAndOne, climb
 from nnc.backends.llvm.run.branches import LEAST_PART, MOST_NANOSECONDS, Stretch, Task, stretches
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange
 
 SMALL = 3000.0
 

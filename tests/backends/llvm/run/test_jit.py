@@ -18,7 +18,7 @@ from nnc.backends.llvm.run.compilations import compilations
 from nnc.backends.llvm.run.engine import engine
 from nnc.backends.llvm.run.host import host_target
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.object_code import assembly
+from nnc.backends.llvm.run.object_code import Crew, assembly
 from nnc.backends.llvm.run.object_loader import CodeImage, UnsupportedObjectError
 from nnc.backends.llvm.run.runtime import NativeProgram
 from nnc.backends.llvm.run.steps import Launch
@@ -203,7 +203,7 @@ def test_an_object_that_cannot_be_linked_is_compiled_again(tmp_path: Path) -> No
 
 
 def test_an_error_of_linking_what_was_just_compiled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnc.backends.llvm.run.jit.compile_source", lambda source, target: b"no object file")
+    monkeypatch.setattr("nnc.backends.llvm.run.object_code.compile_source", lambda source, target: b"no object file")
     with pytest.raises(RuntimeError):
         make(None)
 
@@ -211,13 +211,13 @@ def test_an_error_of_linking_what_was_just_compiled_is_told(monkeypatch: pytest.
 def test_what_is_compiled_is_given_back_piece_by_piece(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pieces: list[list[int]] = []
 
-    class Noted(jit_module.Crew):
+    class Noted(Crew):
         def __init__(self, function: object, texts: tuple[str, ...], target: object) -> None:
             pieces.append([len(text) for text in texts])
             super().__init__(function, texts, target)
 
     given_back: list[int] = []
-    monkeypatch.setattr(jit_module, "Crew", Noted)
+    monkeypatch.setattr("nnc.backends.llvm.run.object_code.Crew", Noted)
     monkeypatch.setattr(jit_module, "trim_free_memory", lambda: given_back.append(len(pieces)))
     powers = [
         Pointwise((32,), SQUARE.inputs, SQUARE.outputs, (Instruction("square", (0,)),) * (n + 1), (n + 1,))

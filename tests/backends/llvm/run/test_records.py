@@ -163,7 +163,7 @@ def test_nothing_is_recorded_of_a_module_that_was_given_another_constant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("nnc.codegen.frame.kernel.ALIGNMENT", 128)
+        patch.setattr("nnc.codegen.ir.native_kernel.ALIGNMENT", 128)
         make(tmp_path)
     assert not (tmp_path / "records").exists()
     make(tmp_path)

@@ -14,8 +14,7 @@ import pytest
 from tests.backends.llvm.harness import Array, jit, launch, pool
 
 from nnc.backends.llvm.run import engine as module
-from nnc.backends.llvm.run.host import host_target
-from nnc.backends.llvm.run.interpreter import (
+from nnc.backends.llvm.run.control_words import (
     COUNT,
     MASK_SLOTS,
     MAX_WORKERS,
@@ -24,14 +23,15 @@ from nnc.backends.llvm.run.interpreter import (
     SCRATCH,
     WALK,
     WORDS,
-    emit_interpreter,
 )
+from nnc.backends.llvm.run.host import host_target
+from nnc.backends.llvm.run.interpreter import emit_interpreter
 from nnc.backends.llvm.run.runtime import ControlBlock, NativeProgram, make_pool, places_of
 from nnc.backends.llvm.run.steps import Launch, barriers, steps_of
-from nnc.codegen.frame.kernel import Phase, phase
+from nnc.codegen.frame.kernel import phase
 from nnc.codegen.ir.builder import F32, Module, Type
+from nnc.codegen.ir.native_kernel import AddressRange, Phase
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import AddressRange
 from nnc.core.values.storage import ALLOCATOR, Bytes
 from nnc.errors import OutOfMemoryError
 

@@ -8,8 +8,9 @@ from tests.backends.llvm.harness import Array, random, run
 from tests.codegen.kernels.convolutions.test_convolution_algorithms import CASES, operands, problem
 
 from nnc.backends.llvm.run.host import host_target
-from nnc.codegen.frame.kernel import Generator, aligned, suited
+from nnc.codegen.frame.kernel import Generator, suited
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.targets import small
 from nnc.codegen.kernels.convolutions.convolution_algorithms import data_gradient, forward, weight_gradient
 from nnc.codegen.kernels.convolutions.correlation import Correlation

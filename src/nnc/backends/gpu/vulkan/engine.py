@@ -24,8 +24,8 @@ from nnc.backends.gpu.vulkan.pipelines import PUSH_BYTES, Pipelines, VulkanCode,
 from nnc.classes import dataclass
 from nnc.codegen.device.launch import DeviceKernel
 from nnc.codegen.device.spirv.module import spirv_module
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.codegen.ir.target import TargetDescription
-from nnc.codegen.program.assembling import AddressRange
 from nnc.errors import DeviceError
 
 # Storage, copies from and to, addresses; stages and accesses of the header.

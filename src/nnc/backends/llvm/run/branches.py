@@ -16,7 +16,7 @@ from dataclasses import field
 from itertools import takewhile
 
 from nnc.classes import dataclass
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange
 
 # Steps that are looked at together; how far to go on where nothing was found; above what cost a step is better cut.
 STRETCH, STRIDE, MOST_NANOSECONDS = 64, 16, 50_000.0

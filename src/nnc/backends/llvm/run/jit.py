@@ -19,29 +19,37 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import count
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from nnc.backends.llvm.run.compilations import note_compilation
 from nnc.backends.llvm.run.host import target_machine
-from nnc.backends.llvm.run.object_code import Crew, compile_source
 from nnc.backends.llvm.run.object_loader import LoadedImage, UnsupportedObjectError, load_image
-from nnc.backends.llvm.run.records import Record, Records, records_in_cache
+from nnc.backends.llvm.run.records import Record, Records, named_entry, records_in_cache
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, NativeKernel, Phase
-from nnc.codegen.frame.written import SizedKernel, outline, write
-from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import NativeKernel, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.forking import fork_safe_rlock
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.late_names import LateModule
 from nnc.core.running.llvm_library import llvm, undisturbed, version
 from nnc.core.running.stored_steps import StoredKernel
 from nnc.core.settings import SETTINGS
 from nnc.core.values.exact import Exact
 from nnc.core.values.storage import trim, trim_free_memory
+
+if TYPE_CHECKING:
+    import nnc.codegen.frame.written as writing
+    from nnc.backends.llvm.run import object_code as compiling
+    from nnc.codegen.frame.kernel import Generator
+    from nnc.codegen.frame.written import SizedKernel
+    from nnc.codegen.ir.builder import Module
+else:
+    # Code from the disk is neither written nor compiled.
+    compiling, writing = LateModule("nnc.backends.llvm.run.object_code"), LateModule("nnc.codegen.frame.written")
 
 R = TypeVar("R")
 
@@ -199,6 +207,22 @@ class Jit(Uncopied):
                 self._compile(codes, seconds)
             return self._link(tuple(codes.values()))[0]
 
+    def load_named(self, name: str, symbols: Sequence[str], emit: Callable[[], Module]) -> LoadedCode:
+        """As `load`, of a module that these sources write by that name: not written where its object is on the disk."""
+        entry = named_entry(self.cache, name, self.target)
+        with self._lock:
+            stored = entry[0].load(entry[1]) if entry is not None else None
+            key = "" if stored is None else stored.decode(errors="replace")
+            if loaded := self._loaded.get(key):
+                return loaded
+            if content := self.cache.load(key) if key.isalnum() else None:
+                code = Code(key, key, tuple(symbols), lambda: str(emit()), content, from_disk=True)
+                return self._link((code,))[0]
+            made = self.load(emit(), symbols)
+            if entry is not None:
+                entry[0].store(entry[1], made.stored.encode())
+            return made
+
     def records(self, shape: Exact) -> tuple[Record, ...]:
         """The records of generators with this outline that the process has."""
         with self._lock:
@@ -274,7 +298,7 @@ class Jit(Uncopied):
 
     def _recorded(self, generator: Generator, records: Records) -> tuple[SizedRecord, str]:
         """The record of a text that serves the generator's sizes; its text, if it had to be written."""
-        shape, sizes = outline(generator, self.target)
+        shape, sizes = writing.outline(generator, self.target)
         exact = Exact(shape)
         known = self._records.pop(exact, ())
         self._records[exact] = known
@@ -296,7 +320,7 @@ class Jit(Uncopied):
 
     def _written(self, generator: Generator) -> tuple[Record, str]:
         """The text of a kernel with names that no other kernel has, so that both can be in one library."""
-        source, written = write(generator, self.target, ENTRY_POINT)
+        source, written = writing.write(generator, self.target, ENTRY_POINT)
         key = source_key(source, self.target)
         text = source.replace(f"@{ENTRY_POINT}", f"@{_named(key)}")
         return Record(key, source_key(text, self.target), written), text
@@ -316,7 +340,7 @@ class Jit(Uncopied):
         fresh = {code.text: key for key, code in codes.items() if code.content is None}
         if not fresh:
             return
-        crew = Crew(compile_source, tuple(fresh), self.target)
+        crew = compiling.Crew(compiling.compile_source, tuple(fresh), self.target)
         try:
             crew.run(SETTINGS.worker_count())
         finally:

@@ -13,11 +13,11 @@ two is launched as any other program. Python asks for so many iterations at a ti
 
 from __future__ import annotations
 
-from nnc.backends.llvm.run.interpreter import ALONE, COUNT, LAUNCH, SCRATCH, STEPS, WORKERS
+from nnc.backends.llvm.run.control_words import ALONE, COUNT, LAUNCH, LOOP, SCRATCH, STEPS, WORKERS
 from nnc.codegen.ir.builder import ADDRESS, I8, I16, I32, I64, INDEX, Builder, LocalVariable, Module, Type, Value
 from nnc.core.running.dispatch import LoopState
 
-SEGMENT, LOOP = "nnc_segment", "nnc_loop"
+SEGMENT = "nnc_segment"
 # Slots of the state of a loop, in i64. Lists are an address and a length.
 POSITION, TURN, LEFT, TURN_CELL, LIMIT, AT_MOST = 0, 1, 2, 3, 4, 5
 TESTED, WIDTH, MASK = 6, 7, 8

@@ -40,7 +40,7 @@ from nnc.backends.llvm.run.loop_code import (
 from nnc.backends.llvm.run.runtime import WORD_BYTES, NativeProgram, WorkerPool
 from nnc.backends.llvm.run.steps import Launch, Words
 from nnc.classes import dataclass
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.core.precautions.uncopied import Uncopied
 from nnc.core.running.dispatch import LoopCalls, LoopCell, LoopState
 from nnc.core.values.tensor import Tensor

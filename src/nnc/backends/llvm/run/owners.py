@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange
 from nnc.core.running.dispatch import Call
 from nnc.core.values.storage import MAX_BYTES, Bytes
 from nnc.errors import VerificationError

@@ -5,8 +5,9 @@ from __future__ import annotations
 from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.rates import LARGE_COST, Stopwatch, best
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, WithoutMemory, phase
+from nnc.codegen.frame.kernel import WithoutMemory, phase
 from nnc.codegen.ir.builder import F32, Module, Scalar, Type
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 
 # Two a cycle, of four or five cycles each, and some to spare.

@@ -14,9 +14,9 @@ from nnc.backends.llvm.run.engine import Engine
 from nnc.backends.llvm.run.runtime import NativeProgram, ZeroedMemory
 from nnc.backends.llvm.run.steps import Launch
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
+from nnc.codegen.frame.kernel import Generator, WithoutMemory, phase
 from nnc.codegen.ir.builder import F32, INDEX, Module
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange, Phase
 
 # Registers that loads are added to, two a cycle of four cycles each.
 CHAINS = 8

@@ -18,19 +18,26 @@ import platform
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator
-from nnc.codegen.frame.written import WrittenKernel, WrittenPhase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core import LOADED
 from nnc.core.precautions.disk_cache import DiskCache
 from nnc.core.precautions.source_digest import ImportedModules, digest_of_sources
+from nnc.core.running.late_names import LateModule
 from nnc.core.running.llvm_library import version
 from nnc.core.settings import SETTINGS
 from nnc.core.values.derived import Formulas, Step
 from nnc.core.values.exact import exact_text
+
+if TYPE_CHECKING:
+    import nnc.codegen.frame.written as writing
+    from nnc.codegen.frame.kernel import Generator
+    from nnc.codegen.frame.written import WrittenKernel
+else:
+    # A program from the disk has no records.
+    writing = LateModule("nnc.codegen.frame.written")
 
 PACKAGE = Path(__file__).parents[3]
 # What a generator may read; layers above it cannot be imported here.
@@ -70,7 +77,8 @@ def _fields(written: WrittenKernel) -> tuple[Any, ...]:
 def _written(formulas: list[Any], words: list[Any], phases: list[Any]) -> WrittenKernel:
     sizes, steps, _ = formulas  # a kernel calls no functions
     kept = Formulas(sizes, tuple(Step(*step) for step in steps))
-    return WrittenKernel(kept, tuple((place, kind) for place, kind in words), tuple(WrittenPhase(*p) for p in phases))
+    made = tuple(writing.WrittenPhase(*phase) for phase in phases)
+    return writing.WrittenKernel(kept, tuple((place, kind) for place, kind in words), made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +104,23 @@ class Records:
             self.cache.store(key, content_of(records))
 
 
+def named_entry(objects: DiskCache, name: str, target: TargetDescription) -> tuple[DiskCache, str] | None:
+    """Where the key of the object of a text is, which these sources write by that name; None where nothing is kept."""
+    sources = sources_at_hand(objects)
+    text = "\0".join((name, exact_text(target), sources))
+    return (_records(objects), hashlib.sha256(text.encode()).hexdigest()) if sources else None
+
+
+def _records(objects: DiskCache) -> DiskCache:
+    most_bytes = objects.most_bytes // SHARE if objects.most_bytes is not None else None
+    return DiskCache(objects.folder, "record", ".json", most_bytes)
+
+
 def records_in_cache(objects: DiskCache) -> Records:
     """Records in the folder of the cache of objects."""
-    most_bytes = objects.most_bytes // SHARE if objects.most_bytes is not None else None
     is_sure = objects.folder is not None and GENERATORS.are_known and GENERATORS.are_as_imported()
     sources = sources_hash() if is_sure else ""
-    return Records(DiskCache(objects.folder, "record", ".json", most_bytes), sources)
+    return Records(_records(objects), sources)
 
 
 def sources_at_hand(objects: DiskCache) -> str:

@@ -17,25 +17,34 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nnc.addresses import start
-from nnc.backends.llvm.run import interpreter
+from nnc.backends.llvm.run import control_words
 from nnc.backends.llvm.run.jit import Jit
-from nnc.backends.llvm.run.loop_code import LOOP, emit_loop
 from nnc.backends.llvm.run.steps import FIRST, WINDOW, Launch, ProgramStep, Words, barriers, steps_of, with_branches
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import NativeKernel, aligned
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange, NativeKernel, aligned
 from nnc.core.precautions.forking import in_children
 from nnc.core.precautions.shield import Shield
 from nnc.core.precautions.uncopied import Uncopied
+from nnc.core.running.late_names import LateModule
 from nnc.core.settings import usable_processors
 from nnc.core.values.recorder import WorkerTime
 from nnc.core.values.storage import ALLOCATOR
+
+if TYPE_CHECKING:
+    from nnc.backends.llvm.run import interpreter as writing
+    from nnc.backends.llvm.run import loop_code as loops
+    from nnc.codegen.ir.builder import Module
+    from nnc.codegen.ir.target import TargetDescription
+else:
+    # What writes the interpreter is imported where its code is not on the disk.
+    writing, loops = LateModule("nnc.backends.llvm.run.interpreter"), LateModule("nnc.backends.llvm.run.loop_code")
 
 WORD_BYTES = 8
 # Up to this many operands are moved one by one; beyond that NumPy takes less time (3: 0.5 of 1.9 µs, 16: 1.3 of 2.0).
@@ -89,10 +98,9 @@ class NativeEntry:
     @classmethod
     def load(cls, jit: Jit, clock: int | None = None) -> NativeEntry:
         """Compile and load the interpreter; with a `clock` that which notes times."""
-        module = interpreter.emit_interpreter(jit.target, clock)
-        emit_loop(module)
-        own = (interpreter.LAUNCH, interpreter.ALONE, interpreter.RELEASE, interpreter.WORK, interpreter.BRANCHES)
-        code = jit.load(module, (*own, LOOP))
+        words = control_words
+        symbols = (words.LAUNCH, words.ALONE, words.RELEASE, words.WORK, words.BRANCHES, words.LOOP)
+        code = jit.load_named(f"interpreter {clock}", symbols, partial(_interpreter, jit.target, clock))
         launch, alone, release, work, branches, repeat = code.addresses
         of_one = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         of_two = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
@@ -102,9 +110,16 @@ class NativeEntry:
         return cls(of_one(launch), quick, of_two(repeat), of_one(release), of_three(work), branches, code)
 
 
+def _interpreter(target: TargetDescription, clock: int | None) -> Module:
+    """The code of the interpreter and of loops."""
+    module = writing.emit_interpreter(target, clock)
+    loops.emit_loop(module)
+    return module
+
+
 def places_of(processors: Sequence[int], workers: int) -> Words:
     """What the interpreter places workers by: positions of processors, the mask of each, room for workers' masks."""
-    most, slots = interpreter.MOST_PROCESSORS, interpreter.MASK_SLOTS
+    most, slots = control_words.MOST_PROCESSORS, control_words.MASK_SLOTS
     positions = np.zeros(most, dtype=np.int64)
     masks = np.zeros((len(processors) + workers, slots), dtype=np.uint64)
     for index, processor in enumerate(processors):
@@ -118,16 +133,16 @@ class ControlBlock:
     """What the interpreter reads of a run: the table, the workers, scratch memory and words for each step."""
 
     def __init__(self, workers: int) -> None:
-        self._memory = ZeroedMemory.allocate(8 * interpreter.control_slots(workers))
+        self._memory = ZeroedMemory.allocate(8 * control_words.control_slots(workers))
         known = usable_processors() if workers > 1 and sys.platform == "linux" else []
-        processors = [processor for processor in known if processor < interpreter.MOST_PROCESSORS]
+        processors = [processor for processor in known if processor < control_words.MOST_PROCESSORS]
         self._places = places_of(processors, workers)
         self._scratch, self._room = ZeroedMemory.allocate(0), 0
         self._words = [_step_words(WINDOW)]
         self.slots = self._memory.words
-        self.slots[interpreter.PLACES] = self._places.ctypes.data
-        self.slots[interpreter.PROCESSORS] = len(processors)
-        self.slots[interpreter.WORDS] = self._words[-1].address
+        self.slots[control_words.PLACES] = self._places.ctypes.data
+        self.slots[control_words.PROCESSORS] = len(processors)
+        self.slots[control_words.WORDS] = self._words[-1].address
         self._prepared: tuple[int, ...] = ()
 
     @property
@@ -145,14 +160,14 @@ class ControlBlock:
         self._prepared = ()
         stride = aligned(scratch)
         address = self.scratch(stride * workers)
-        if count * 8 * interpreter.WORD_SLOTS > self._words[-1].nbytes:
+        if count * 8 * control_words.WORD_SLOTS > self._words[-1].nbytes:
             # Late workers may still read the smaller ones, so they are kept; sizes double, so few are.
             self._words.append(_step_words(2 * count))
             # Before the count: there are never more steps to walk than words.
-            self.slots[interpreter.WORDS] = self._words[-1].address
+            self.slots[control_words.WORDS] = self._words[-1].address
         # In one call: one by one takes as long as a small kernel.
         words = (table, count, workers, 0, address, stride // 8)
-        _RUN_SLOTS.pack_into(self._memory.data.data, 8 * interpreter.STEPS, *words)
+        _RUN_SLOTS.pack_into(self._memory.data.data, 8 * control_words.STEPS, *words)
         self._prepared = prepared
 
     def scratch(self, nbytes: int) -> int:
@@ -224,8 +239,8 @@ class WorkerPool(Uncopied):
             name = f"nnc-worker-{worker}"
             thread = threading.Thread(target=self._entry.work, args=arguments, name=name, daemon=True)
             start(thread, "a worker")
-            ticket = interpreter.TICKETS + worker * interpreter.TICKET_SLOTS
-            self._shared.slots[ticket + interpreter.THREAD] = thread.native_id or 0
+            ticket = control_words.TICKETS + worker * control_words.TICKET_SLOTS
+            self._shared.slots[ticket + control_words.THREAD] = thread.native_id or 0
             self._threads.append(thread)
 
     def _stop(self) -> None:
@@ -233,9 +248,9 @@ class WorkerPool(Uncopied):
         if not self._threads:
             return
         slots = self._shared.slots
-        slots[interpreter.STOP] = 1
-        slots[interpreter.RUN] += 1
-        slots[interpreter.WORKERS] = len(self._threads) + 1
+        slots[control_words.STOP] = 1
+        slots[control_words.RUN] += 1
+        slots[control_words.WORKERS] = len(self._threads) + 1
         self._entry.release(self._shared.address)
         for thread in self._threads:
             thread.join()
@@ -248,11 +263,11 @@ class WorkerPool(Uncopied):
         with nullcontext() if alone else self._tracing:
             program.run()
             block = self._own_block() if alone else self._shared
-            tickets = block.slots[interpreter.TICKETS :].reshape(-1, interpreter.TICKET_SLOTS)
+            tickets = block.slots[control_words.TICKETS :].reshape(-1, control_words.TICKET_SLOTS)
             taken = tickets.copy()
-            tickets[:, interpreter.CLOCKED :] = 0
-        seconds, rest = taken[:, interpreter.CLOCKED].tolist(), taken[:, interpreter.CLOCKED + 1].tolist()
-        busy, begun = taken[:, interpreter.BUSY].tolist(), taken[:, interpreter.BEGUN].tolist()
+            tickets[:, control_words.CLOCKED :] = 0
+        seconds, rest = taken[:, control_words.CLOCKED].tolist(), taken[:, control_words.CLOCKED + 1].tolist()
+        busy, begun = taken[:, control_words.BUSY].tolist(), taken[:, control_words.BEGUN].tolist()
         rows = enumerate(zip(begun, seconds, rest, busy, strict=True))
         return tuple(WorkerTime(worker, b, s * 10**9 + n, time) for worker, (b, s, n, time) in rows if b)
 
@@ -276,7 +291,7 @@ class WorkerPool(Uncopied):
 
 
 def _step_words(steps: int) -> ZeroedMemory:
-    return ZeroedMemory.allocate(8 * interpreter.WORD_SLOTS * steps)
+    return ZeroedMemory.allocate(8 * control_words.WORD_SLOTS * steps)
 
 
 def make_pool(jit: Jit, clock: int | None = None) -> WorkerPool:
@@ -301,9 +316,9 @@ class NativeProgram(Uncopied):
         for launch, words in zip(launches, tables, strict=True):
             steps += steps_of(launch, begin + WORD_BYTES)
             begin += WORD_BYTES * len(words)
-        steps, branches = with_branches(steps, pool.branches, min(workers, interpreter.MAX_WORKERS))
+        steps, branches = with_branches(steps, pool.branches, min(workers, control_words.MAX_WORKERS))
         alone = all(step.owner == FIRST for step in steps)
-        self.workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        self.workers = 1 if alone else min(workers, control_words.MAX_WORKERS)
         flags = barriers(steps)
         rows = [(s.function, s.table, s.items, flag, s.owner, s.first) for s, flag in zip(steps, flags, strict=True)]
         table = np.array(rows, dtype=np.int64)
@@ -360,9 +375,9 @@ class SingleLaunch(Uncopied):
         nowhere = Launch(kernel, (), (), ())
         steps = steps_of(nowhere, 0)
         alone = all(step.owner == FIRST for step in steps)
-        self._workers = 1 if alone else min(workers, interpreter.MAX_WORKERS)
+        self._workers = 1 if alone else min(workers, control_words.MAX_WORKERS)
         rows = [(s.function, 0, s.items, not alone and index > 0, s.owner, s.first) for index, s in enumerate(steps)]
-        self._rows = np.array(rows, dtype=np.int64).reshape(-1, interpreter.STEP_SLOTS)
+        self._rows = np.array(rows, dtype=np.int64).reshape(-1, control_words.STEP_SLOTS)
         self._count = len(self._rows)
         self._free: list[_LaunchTable] = []
         # The short way: one worker without scratch memory.

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from nnc.backends.llvm.run.branches import Task, stretches
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import NativeKernel
-from nnc.codegen.program.assembling import AddressRange
+from nnc.codegen.ir.native_kernel import AddressRange, NativeKernel
 
 # A step that one worker finishes in this many nanoseconds is not worth waking or waiting for others.
 SERIAL_NANOSECONDS = 4000.0

@@ -20,8 +20,9 @@ from nnc.codegen.device.groups.shared_memory import (
     thread_of,
 )
 from nnc.codegen.frame.block_values import WIDTH, block_vectors
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F32, U8, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.quantization.blocks import BlockRows
 

@@ -25,9 +25,10 @@ from nnc.codegen.device.groups.tiles import (
     shares_of,
 )
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import F32, Module, Scalar, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem

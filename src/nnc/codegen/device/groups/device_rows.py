@@ -24,9 +24,10 @@ from nnc.codegen.device.groups.matrices.matrix_products import MatrixGroupProduc
 from nnc.codegen.device.groups.products import GroupProduct
 from nnc.codegen.device.groups.vector_products import GroupVectorProduct
 from nnc.codegen.device.groups.weight_gradients import GroupWeightGradient
-from nnc.codegen.frame.kernel import Generator, Phase
+from nnc.codegen.frame.kernel import Generator
 from nnc.codegen.frame.widened import Widened
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient

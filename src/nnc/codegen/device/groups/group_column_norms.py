@@ -11,11 +11,12 @@ from collections.abc import Callable
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import THREADS, GroupColumns, columns_of
 from nnc.codegen.device.groups.shared_memory import barrier
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Module, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.core.values.derived import known

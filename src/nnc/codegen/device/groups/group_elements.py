@@ -15,9 +15,10 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.shared_memory import is_aligned, thread_of
 from nnc.codegen.device.preamble import PTX_TRIPLE
 from nnc.codegen.frame.access import Shape, collapse, locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import PARAMETER, Instruction, computed, evaluate, work
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import NANOSECONDS_PER_UNIT, Pointwise
 from nnc.core.values.derived import known

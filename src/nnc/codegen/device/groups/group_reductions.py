@@ -13,9 +13,10 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import THREADS, GroupColumns, columns_of
 from nnc.codegen.device.groups.shared_memory import barrier
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import Module, Type, Value
 from nnc.codegen.ir.expression import computed, evaluate
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.reduction.reduction import Reduction, nest_of
 from nnc.codegen.kernels.reduction.reduction_nest import ReductionNest, neutral

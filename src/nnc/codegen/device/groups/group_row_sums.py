@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, thread_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import I32, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.indexing.indexing import Selection, position
 from nnc.core.values.derived import known

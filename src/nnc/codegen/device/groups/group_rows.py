@@ -25,11 +25,12 @@ from nnc.codegen.device.groups.shared_memory import (
     thread_of,
 )
 from nnc.codegen.device.preamble import PTX_TRIPLE
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization import RowNorm, RowNormalization
 from nnc.codegen.kernels.normalization.softmax import Softmax

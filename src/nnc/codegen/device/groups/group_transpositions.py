@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, thread_of
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, ceiling, phase
+from nnc.codegen.frame.kernel import ceiling, phase
 from nnc.codegen.ir.builder import I32, I64, U8, U16, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.movement.transposition import Transposition
 from nnc.core.values.derived import known

@@ -15,9 +15,10 @@ from nnc.codegen.device.groups.group_elements import (
     write_block,
 )
 from nnc.codegen.device.groups.shared_memory import thread_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.ir.builder import F64, Module, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.optimizer.optimizer import OptimizerUpdate
 from nnc.core.values.derived import known

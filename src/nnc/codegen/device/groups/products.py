@@ -25,8 +25,9 @@ from nnc.codegen.device.groups.tiles import (
     tiled,
 )
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 

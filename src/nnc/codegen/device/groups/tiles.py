@@ -14,9 +14,10 @@ from typing import Protocol
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.shared_memory import SharedArray, barrier, commit_copies, wait_for_copies
 from nnc.codegen.device.preamble import PTX_TRIPLE, has_async_copies
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import F32, F64, I32, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import MOST_COLUMNS, THREADS, GroupColumns
 from nnc.codegen.device.groups.shared_memory import barrier, fold_distances, folded_in_step, subgroup_of, thread_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir.builder import Module, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemv import Gemv, vector_product

@@ -14,9 +14,10 @@ from nnc.classes import dataclass
 from nnc.codegen.device.groups.columns import GroupColumns, columns_of
 from nnc.codegen.device.groups.shared_memory import barrier, thread_of
 from nnc.codegen.device.groups.tiles import CORRELATION_COSTS, SIDE, THREADS, Element, TileSums, places_of, shares_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir.builder import Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.core.values.derived import known

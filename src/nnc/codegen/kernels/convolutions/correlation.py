@@ -17,10 +17,11 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import Packing, words_of
 from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, column_masks, load_row, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_pixels import Bordered, Corner, TilePixels, Unbordered, corner
 from nnc.codegen.kernels.convolutions.correlation_plan import CorrelationPlan, CorrelationProblem, fold_pixels

@@ -12,12 +12,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import aligned, ceiling, even_block
+from nnc.codegen.frame.kernel import ceiling, even_block
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.frame.tile import MANY, MANY_ROWS, Tile, steadiest, tiles_for
 from nnc.codegen.ir.builder import BF16, U16, Scalar
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.core.values.sizes import decided

@@ -19,19 +19,10 @@ from operator import itemgetter
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import (
-    Generator,
-    Phase,
-    PhaseWriter,
-    WithoutMemory,
-    WithSizes,
-    aligned,
-    ceiling,
-    even_block,
-    phase,
-)
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, even_block, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.ir.builder import F32, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation_plan import Core, CorrelationProblem
 from nnc.codegen.kernels.convolutions.depthwise_taps import (

@@ -21,7 +21,7 @@ from itertools import product
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -32,6 +32,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.widened import with_wide_results
 from nnc.codegen.ir.builder import BOOL, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read
 from nnc.ops.convolutions import pooling as ops

@@ -13,10 +13,11 @@ from itertools import product
 import numpy as np
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
 from nnc.codegen.ir.builder import ADDRESS, BOOL, F64, INDEX, U8, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.ops.convolutions.resize import UPSAMPLE, UPSAMPLE_GRADIENT, UpsampleAttrs
 
 NANOSECONDS_PER_VECTOR = 1.0

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithSizes, ceiling, phase
 from nnc.codegen.frame.strip import Strip
 from nnc.codegen.frame.tile import Accumulators, Tile, alternatives, candidates, column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, INDEX, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import SUM_BYTES, TargetDescription
 from nnc.core.values.derived import Read, largest, smallest
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Accumulators, Tile, load_row, nanoseconds
 from nnc.codegen.ir.builder import ADDRESS, F32, INDEX, Builder, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.correlation import Correlation
 from nnc.codegen.kernels.convolutions.winograd_algorithm import TAPS, Grid, transform

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithSizes, ceiling, phase
 from nnc.codegen.frame.tile import Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, Builder, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.convolutions.weight_gradient import WeightGradient
 from nnc.codegen.kernels.convolutions.winograd_algorithm import F4, TAPS, Grid, instructions, transform, transposed

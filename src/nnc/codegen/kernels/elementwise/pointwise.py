@@ -13,16 +13,7 @@ from typing import Any
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered, locate, opened_iteration
-from nnc.codegen.frame.kernel import (
-    Generator,
-    Phase,
-    PhaseWriter,
-    WithNumbers,
-    WithoutMemory,
-    WithSizes,
-    ceiling,
-    phase,
-)
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -36,6 +27,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir.builder import BOOL, SCALARS, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import CONVERT, OPERATIONS, PARAMETER, Instruction, Takes, computed, evaluate, work
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known, known_multiple
 from nnc.graph import Op

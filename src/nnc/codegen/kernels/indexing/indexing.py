@@ -19,17 +19,7 @@ from dataclasses import replace
 from typing import Self
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import (
-    ALIGNMENT,
-    Generator,
-    Phase,
-    PhaseWriter,
-    WithoutMemory,
-    WithoutScratch,
-    WithSizes,
-    ceiling,
-    phase,
-)
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithoutScratch, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
     Refuse,
@@ -57,6 +47,7 @@ from nnc.codegen.ir.builder import (
     Value,
 )
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import ALIGNMENT, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.indexing.indexing import (

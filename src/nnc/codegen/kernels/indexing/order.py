@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, View, Views
 from nnc.codegen.ir.builder import (
     BOOL,
@@ -31,6 +31,7 @@ from nnc.codegen.ir.builder import (
     Value,
 )
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.indexing.order import SEARCHSORTED, SORT, TOP_K, SearchAttrs, SortAttrs, TopAttrs
 

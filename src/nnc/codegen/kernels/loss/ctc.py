@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import ALIGNMENT, Generator, Phase, PhaseWriter, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, only
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, F64, I64, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import ALIGNMENT, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.ops.loss import ctc as ops
 from nnc.ops.loss.ctc import LEAST, NOTHING, CtcAttrs

@@ -10,10 +10,11 @@ from dataclasses import field
 from typing import Any
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch, WithSizes
+from nnc.codegen.frame.kernel import Generator, WithoutScratch, WithSizes
 from nnc.codegen.frame.row import KernelRow, Rows, Views, filled
 from nnc.codegen.ir.builder import Module, Number
 from nnc.codegen.ir.expression import CONSTANT, Instruction
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.reduction.reduction import Reduction

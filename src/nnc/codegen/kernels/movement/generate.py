@@ -6,10 +6,11 @@ import math
 from dataclasses import field, replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, any_type
 from nnc.codegen.ir.builder import F64, I64, Module, Number, Scalar, Type
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.movement.generate import ARANGE, ArangeAttrs

@@ -12,7 +12,7 @@ from itertools import product
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, contiguous
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithoutScratch, WithSizes
+from nnc.codegen.frame.kernel import Generator, WithoutMemory, WithoutScratch, WithSizes
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -24,6 +24,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir.builder import Module, Number, Scalar
 from nnc.codegen.ir.expression import CONSTANT, PARAMETER, Instruction, computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import Pointwise
 from nnc.codegen.kernels.movement.interleaving import Interleaving

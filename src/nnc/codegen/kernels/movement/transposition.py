@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, locate
-from nnc.codegen.frame.kernel import ALIGNMENT, Phase, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import transpose
 from nnc.codegen.ir.builder import BOOL, U8, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import ALIGNMENT, Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from enum import Enum
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -27,6 +27,7 @@ from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import ColumnNormalization
 from nnc.codegen.kernels.normalization.normalization_groups import GroupNormalization

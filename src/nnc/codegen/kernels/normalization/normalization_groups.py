@@ -17,11 +17,12 @@ from dataclasses import replace
 from functools import partial
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, WithSizes, ceiling, phase
 from nnc.codegen.frame.sums import FlushedSums, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.normalization.normalization_columns import (
     ACCUMULATORS,

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -30,6 +30,7 @@ from nnc.codegen.frame.sums import FlushedSums, folded, in_runs, is_long
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, I64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read
 from nnc.ops.normalization import softmaxes as ops

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -30,6 +30,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed, sign
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.ops.optimizer.optimizer import (

@@ -16,10 +16,11 @@ from dataclasses import replace
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import Generator, Phase, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, WithSizes, ceiling, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import alternatives, candidates, choose_tile, cost_of_tiles, nanoseconds, tiles_for
 from nnc.codegen.ir.builder import Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import (
     LEAST_DEPTH,

@@ -18,11 +18,12 @@ from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_panels import BlockMatrix
-from nnc.codegen.frame.kernel import aligned, ceiling
+from nnc.codegen.frame.kernel import ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.tile import Tile, alike, choose_tile
 from nnc.codegen.ir.builder import BF16, F32, Scalar
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.target import FEW_REGISTERS, SUM_BYTES, TargetDescription
 from nnc.core.values.derived import Read, known, known_multiple, largest, whether_at_most
 

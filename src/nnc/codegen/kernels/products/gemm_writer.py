@@ -10,10 +10,11 @@ from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
 from nnc.codegen.frame.block_panels import PanelPart
 from nnc.codegen.frame.epilogue import Epilogue
-from nnc.codegen.frame.kernel import PhaseWriter, aligned, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling
 from nnc.codegen.frame.packing import words_of
 from nnc.codegen.frame.tile import Accumulators, column_masks, load_row
 from nnc.codegen.ir.builder import Builder, LocalVariable, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.kernels.products.gemm_places import Block, Matrices
 from nnc.codegen.kernels.products.gemm_plan import MATRIX_STEPS, GemmPlan
 from nnc.codegen.kernels.products.gemm_prefetching import PrefetchWriter

@@ -14,9 +14,10 @@ from dataclasses import replace
 from functools import partial
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.ir.builder import Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct
 from nnc.core.values.derived import Read, known, known_multiple

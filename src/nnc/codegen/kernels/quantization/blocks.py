@@ -17,9 +17,10 @@ from nnc.classes import dataclass
 from nnc.codegen.frame.block_panels import BlockMatrix
 from nnc.codegen.frame.block_sums import SUMMED, SUMS, IntegerRow, folded, outputs_together
 from nnc.codegen.frame.block_values import WIDTH, block_vectors
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, any_type
 from nnc.codegen.ir.builder import F32, U8, Builder, LocalVariable, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 from nnc.codegen.kernels.products.gemm_plan import MatrixProduct

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
+from nnc.codegen.frame.kernel import PhaseWriter, phase
 from nnc.codegen.frame.tile import column_masks
 from nnc.codegen.ir.builder import ADDRESS, I32, U8, Builder, Module, Type, Value
 from nnc.codegen.ir.dot_products import OTHER_SIGN
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.kernels.quantization.integer_sums import IntegerPlan
 
 NANOSECONDS_PER_BYTE = 0.05

@@ -26,10 +26,11 @@ from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import Shape, contiguous
 from nnc.codegen.frame.epilogue import Epilogue
 from nnc.codegen.frame.integer_panels import IntegerPanels, WeightOrder
-from nnc.codegen.frame.kernel import aligned, ceiling, even_block
+from nnc.codegen.frame.kernel import ceiling, even_block
 from nnc.codegen.frame.tile import Tile, candidates
 from nnc.codegen.ir.builder import I32, Scalar
 from nnc.codegen.ir.dot_products import DotProduct, dot_product
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.target import ByteDots, TargetDescription
 
 STORE_CYCLES, TILE_CYCLES = 2.0, 30.0

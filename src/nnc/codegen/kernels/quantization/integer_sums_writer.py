@@ -8,10 +8,11 @@ from functools import partial
 from nnc.classes import dataclass
 from nnc.codegen.frame import matrix_tiles
 from nnc.codegen.frame.access import locate
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
+from nnc.codegen.frame.kernel import PhaseWriter, phase
 from nnc.codegen.frame.tile import column_masks, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, I32, INDEX, U8, LocalVariable, Module, Type, Value
 from nnc.codegen.ir.dot_products import WORD_BYTES
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.quantization.integer_operands import (
     IntegerOperands,

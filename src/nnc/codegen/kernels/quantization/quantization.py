@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, WithoutScratch, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, WithoutScratch, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, any_type
 from nnc.codegen.ir.builder import U8, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.rounding import round_half_even
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.elementwise.pointwise import pointwise_row

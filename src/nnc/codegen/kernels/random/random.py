@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from fractions import Fraction
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, WithNumbers, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     KernelRow,
     Rows,
@@ -26,6 +26,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.ir import circular, mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, I64, INDEX, Builder, Module, Number, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read, known_multiple
 from nnc.core.values.dtype import dtype_of

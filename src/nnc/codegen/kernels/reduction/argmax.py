@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered, locate
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -24,6 +24,7 @@ from nnc.codegen.frame.row import (
 )
 from nnc.codegen.ir.builder import I32, I64, Builder, LocalVariable, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read
 from nnc.ops.movement.broadcast import ReduceAttrs

@@ -18,7 +18,7 @@ from typing import Any
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape, StridedAccess, collapse, is_scattered
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutScratch, WithSizes, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, WithoutScratch, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -31,6 +31,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.sums import is_long
 from nnc.codegen.ir.builder import BF16, F16, F32, F64, Module, Scalar, Type
 from nnc.codegen.ir.expression import Instruction, computed, work
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.reduction.reduction_nest import (
     DEVICE_FEW,

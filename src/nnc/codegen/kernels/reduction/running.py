@@ -9,9 +9,10 @@ import math
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, WithSizes, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, WithoutMemory, WithSizes, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Views, numeric
 from nnc.codegen.ir.builder import F64, I64, Module, Scalar, Type
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.core.values.derived import Read
 from nnc.ops.indexing.order import CUMULATIVE_SUM, ScanAttrs

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, ceiling, phase
 from nnc.codegen.frame.row import (
     Generate,
     KernelRow,
@@ -27,6 +27,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.frame.widened import in_f32
 from nnc.codegen.ir.builder import BOOL, F32, F64, Module
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention_forward import AttentionForwardWriter
 from nnc.codegen.kernels.sequence.attention_gradient import AttentionGradientWriter

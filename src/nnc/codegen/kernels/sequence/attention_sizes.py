@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from nnc.classes import dataclass
 from nnc.codegen.frame.access import Shape
 from nnc.codegen.frame.block_product import MOST_ROWS, Bounds, Matrix
-from nnc.codegen.frame.kernel import PhaseWriter, WithSizes, aligned, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, WithSizes, ceiling
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.ir.builder import BOOL, Builder, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import aligned
 from nnc.codegen.ir.target import TargetDescription
 
 BLOCK_ROWS, GRADIENT_ROWS = 32, 64

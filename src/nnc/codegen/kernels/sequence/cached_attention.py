@@ -15,11 +15,12 @@ from itertools import accumulate
 
 from nnc.classes import dataclass
 from nnc.codegen.frame.block_product import BlockProduct, Bounds, Matrix
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, aligned, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import I32, U8, Builder, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention_sizes import sums_of_each
 from nnc.core.values import dtype

@@ -13,16 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import (
-    Generator,
-    Phase,
-    PhaseWriter,
-    WithSizes,
-    aligned,
-    ceiling,
-    even_block,
-    phase,
-)
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, WithSizes, ceiling, even_block, phase
 from nnc.codegen.frame.packing import Packing
 from nnc.codegen.frame.row import (
     Generate,
@@ -34,6 +25,7 @@ from nnc.codegen.frame.row import (
 from nnc.codegen.frame.tile import FMA_LATENCY, Accumulators, Tile, candidates, load_row, nanoseconds
 from nnc.codegen.ir.builder import F32, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase, aligned
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.recurrent_cells import CELLS, Cell
 from nnc.codegen.kernels.sequence.recurrent_place import CellMemory, CellStep, Place

@@ -10,11 +10,12 @@ import math
 import numpy as np
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Generator, Phase, WithoutMemory, phase
+from nnc.codegen.frame.kernel import Generator, WithoutMemory, phase
 from nnc.codegen.frame.row import KernelRow, Rows, Specs, Views, floating, numeric
 from nnc.codegen.ir import circular
 from nnc.codegen.ir.builder import ADDRESS, F64, Builder, Module, Scalar, Type, Value
 from nnc.codegen.ir.expression import computed
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.ops.sequence.rotary import ROTARY, ROTARY_ANGLES, RotaryAnglesAttrs, RotaryAttrs
 
 NANOSECONDS_PER_ANGLE, NANOSECONDS_PER_TURN, NANOSECONDS_PER_PRODUCT = 12.0, 2.0, 1.0

@@ -19,6 +19,7 @@ from typing import Any
 from nnc.arguments import checked
 from nnc.classes import dataclass
 from nnc.core.precautions.origin import inherited_origin
+from nnc.core.quantization_modes import QuantizationMode
 from nnc.core.running.dispatch import DISPATCHER
 from nnc.core.values.blocks import FORMATS, BlockFormat
 from nnc.core.values.command import Command
@@ -70,7 +71,6 @@ from nnc.ops.quantization.quantization import (
     quads,
     quantize,
 )
-from nnc.ops.quantization.quantization_modes import QuantizationMode
 from nnc.ops.reduction.reduction import REDUCE_MAX, REDUCE_MEAN, reduce_max
 from nnc.ops.rules import NoAttrs, infer
 from nnc.symbolic.ir import Symbol, SymbolicGraph, bodies_of

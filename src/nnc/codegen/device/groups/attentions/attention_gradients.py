@@ -19,11 +19,12 @@ from nnc.codegen.device.groups.attentions.score_masks import ScoreMask
 from nnc.codegen.device.groups.shared_memory import thread_of
 from nnc.codegen.device.groups.tiles import SIDE, THREADS
 from nnc.codegen.device.preamble import PTX_TRIPLE
-from nnc.codegen.frame.kernel import Generator, Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import Generator, PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.frame.widened import Widened
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import Attention
 from nnc.core.values.derived import known

@@ -21,10 +21,11 @@ from nnc.codegen.device.groups.shared_memory import (
     load_words,
     thread_of,
 )
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, phase
+from nnc.codegen.frame.kernel import PhaseWriter, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import BF16, F16, F32, I8, I16, I32, Builder, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.cached_attention import PART, CachedAttention, Slots
 

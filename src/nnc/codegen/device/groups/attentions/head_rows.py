@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 
 from nnc.classes import dataclass
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling, phase
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling, phase
 from nnc.codegen.frame.tile import nanoseconds
 from nnc.codegen.ir import mathematics
 from nnc.codegen.ir.builder import F32, Module, Scalar, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.kernels.sequence.attention import Attention
 
 

@@ -27,8 +27,9 @@ from nnc.codegen.device.groups.shared_memory import (
 )
 from nnc.codegen.device.groups.tiles import copies_elements
 from nnc.codegen.device.preamble import shared_bytes_of
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Module, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import Attention
 

@@ -31,9 +31,10 @@ from nnc.codegen.device.groups.shared_memory import (
 )
 from nnc.codegen.device.preamble import has_async_copies
 from nnc.codegen.device.warpgroups import ROWS
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling
 from nnc.codegen.frame.widened import NARROW, Widened
 from nnc.codegen.ir.builder import F32, I32, LocalVariable, Module, Scalar, Type, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.sequence.attention import Attention
 

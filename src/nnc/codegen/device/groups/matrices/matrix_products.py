@@ -15,8 +15,9 @@ from nnc.codegen.device.groups.matrices.slices import CHUNK, MatrixSide
 from nnc.codegen.device.groups.products import operands_of
 from nnc.codegen.device.groups.results import ResultWriter
 from nnc.codegen.device.groups.tiles import tiled
-from nnc.codegen.frame.kernel import Phase, PhaseWriter, ceiling
+from nnc.codegen.frame.kernel import PhaseWriter, ceiling
 from nnc.codegen.ir.builder import BF16, F16, F32, Builder, Module, Value
+from nnc.codegen.ir.native_kernel import Phase
 from nnc.codegen.ir.target import TargetDescription
 from nnc.codegen.kernels.products.gemm import Gemm
 
