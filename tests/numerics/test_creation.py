@@ -133,6 +133,9 @@ def test_what_is_made_may_ask_for_gradients() -> None:
     for made in (
         nnc.zeros(2, requires_grad=True),
         nnc.ones((2,), requires_grad=True),
+        nnc.arange(2.0, requires_grad=True),
+        nnc.linspace(0, 1, 2, requires_grad=True),
+        nnc.full((2,), 3.0, requires_grad=True),
         nnc.rand(2, requires_grad=True),
         nnc.randn(2, requires_grad=True),
         nnc.tensor([1.0, 2.0], requires_grad=True),

@@ -170,6 +170,11 @@ PLAIN: Mapping[object, Rule] = {
     type(None): Rule(lambda value: value is None, "None", exact=frozenset({type(None)})),
     int: Rule(_is_integer, "an integer", exact=frozenset({int})),
     float: Rule(_is_number, "a number", exact=frozenset({float})),
+    complex: Rule(
+        lambda value: isinstance(value, complex) or _is_number(value),
+        "a number, which may be complex",
+        exact=frozenset({complex, float}),
+    ),
     bool: Rule(_is_truth, "True or False", exact=frozenset({bool})),
     str: Rule(lambda value: isinstance(value, str), "a text", exact=frozenset({str})),
 }

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nnc.arguments import Count, Size, checked, explained
+from nnc.arguments import Count, Size, checked, explained, shown
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.running.device_context import present
 from nnc.core.values.device import AnyDevice, device_of
 from nnc.core.values.dtype import DType
@@ -19,6 +20,7 @@ from nnc.dynamic.execution.memoization import BUDGET, ResultCache
 from nnc.dynamic.graph import default_graph
 from nnc.dynamic.traced import active_trace
 from nnc.dynamic.variable import Variable
+from nnc.errors import ArgumentError
 
 
 @explained
@@ -71,7 +73,10 @@ def as_operand(value: ArrayLike | Tensor | ArrayOperand, beside: ArrayOperand | 
     """The operand itself; for an array a constant of the default graph, on the device of the operand `beside` it."""
     if isinstance(value, ArrayOperand):
         return value
-    return default_graph().constant(value, device=None if beside is None else beside.device)
+    home = beside.device if isinstance(beside, ArrayOperand) else None
+    if home is None and beside is not None:
+        raise ArgumentError("as_operand", got=f"beside={shown(beside)}", need="an operand", origin=caller_origin())
+    return default_graph().constant(value, device=home)
 
 
 def as_operands(*values: ArrayLike | Tensor | ArrayOperand) -> tuple[ArrayOperand, ...]:

@@ -164,7 +164,14 @@ def empty(*shape: Sizes | AnyDType, dtype: AnyDType | None = None, device: AnyDe
     return _filled(shape, dtype, 0, device)
 
 
-def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, device: AnyDevice = None) -> Array:
+def full(
+    shape: Sizes,
+    fill_value: AnyArray,
+    dtype: AnyDType | None = None,
+    *,
+    device: AnyDevice = None,
+    requires_grad: bool = False,
+) -> Array:
     """An array of one value, which may itself be an array that is repeated.
 
     >>> nnc.full((2,), 7.0)
@@ -173,7 +180,7 @@ def full(shape: Sizes, fill_value: AnyArray, dtype: AnyDType | None = None, *, d
     """
     with chosen_device(device):
         value = placed(as_array(fill_value), device)
-    return ops.broadcast_to(value if dtype is None else value.astype(dtype), sizes_of(shape))
+    return asked(ops.broadcast_to(value if dtype is None else value.astype(dtype), sizes_of(shape)), requires_grad)
 
 
 def _like(x: AnyArray, value: float, dtype: AnyDType | None) -> Array:
@@ -218,6 +225,7 @@ def arange(
     dtype: AnyDType | None = None,
     *,
     device: AnyDevice = None,
+    requires_grad: bool = False,
 ) -> Array:
     """start, start + step, … below stop; from 0 where one number is given.
 
@@ -230,7 +238,7 @@ def arange(
     whole = all(isinstance(entry, INTEGERS) for entry in (first, end, step))
     chosen = chosen_dtype(dtype, I64 if whole else F32)
     with numpy_work("arange"), chosen_device(device):
-        return tensor(np.arange(first, end, step).astype(chosen.numpy))
+        return asked(tensor(np.arange(first, end, step).astype(chosen.numpy)), requires_grad)
 
 
 def linspace(
@@ -241,6 +249,7 @@ def linspace(
     dtype: AnyDType | None = None,
     *,
     device: AnyDevice = None,
+    requires_grad: bool = False,
 ) -> Array:
     """`num` numbers at equal distances from start to stop.
 
@@ -250,7 +259,7 @@ def linspace(
     """
     chosen = None if dtype is None else dtype_of(dtype)
     with chosen_device(device):
-        return standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint)
+        return asked(standard.linspace(start, stop, num, dtype=chosen, endpoint=endpoint), requires_grad)
 
 
 def logspace(

@@ -304,7 +304,7 @@ def bernoulli(*args: float | Sizes | Array, p: float = 0.5, shape: Sizes = (), k
     chance, sizes = _filled(args, (p, shape))
     limit = as_array(chance)
     with limit.device:
-        return ops.less(*pair(uniform(sizes or limit.shape, key=key), limit))
+        return ops.less(*pair(uniform(sizes_of(sizes) or limit.shape, key=key), limit))
 
 
 def permutation(*args: int | AnyArray, key: Array | None = None, axis: int = 0) -> Array:
