@@ -14,8 +14,7 @@ from tests.backends.llvm.matrix_machine import MatrixMachine
 from tests.backends.llvm.test_pairs import operands
 from tests.codegen.kernels.quantization.test_integer_products import drawn, generator_of
 
-from nnc.backends.llvm.run import host
-from nnc.backends.llvm.run import jit as jit_module
+from nnc.backends.llvm.run import host, object_code
 from nnc.backends.llvm.run.host import host_target, tiles_absence
 from nnc.backends.llvm.run.jit import Jit
 from nnc.backends.llvm.run.object_code import assembly
@@ -49,7 +48,7 @@ from nnc.ops.quantization.quantization import (
 from nnc.ops.rules import NoAttrs, infer
 
 HOST = Jit(replace(host_target(), tiles=False), DiskCache(SETTINGS.cache_folder))
-COMPILED = jit_module.compile_source
+COMPILED = object_code.compile_source
 WIDE = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512vnni", "avx512bf16"})
 FLIPS = tuple(product((False, True), repeat=2))
 CASES = (
@@ -68,7 +67,7 @@ class Emulated:
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulated]:
     machine = MatrixMachine()
-    monkeypatch.setattr(jit_module, "compile_source", lambda source, target: COMPILED(machine.instead(source), target))
+    monkeypatch.setattr(object_code, "compile_source", lambda source, target: COMPILED(machine.instead(source), target))
     yield Emulated(machine, Jit(replace(host_target(), tiles=True), DiskCache(None)))
     assert machine.faults == []
     assert machine.left == {}, "tiles were not released"
@@ -279,7 +278,7 @@ def test_tiles_of_this_processor_are_those_of_the_machine_in_numpy(emulated: Emu
     product = product_of(a, b, (False, False))
     want = run(emulated.jit, product, a, b)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(jit_module, "compile_source", COMPILED)
+        patched.setattr(object_code, "compile_source", COMPILED)
         found = run(Jit(host_target(), DiskCache(None)), product, a, b, workers=2)
     assert found.tobytes() == want.tobytes()
 

@@ -84,5 +84,5 @@ def test_metrics_and_schedules_of_ours_are_pickled() -> None:
         schedulers.CosineAnnealingLR(optimizer, 5),
     ]  # fmt: skip
     schedule = schedulers.SequentialLR(optimizer, parts, [2, 4, 6])
-    rates = list(map(pickle.loads(pickle.dumps(schedule)).rate, range(8)))
-    assert rates == list(map(schedule.rate, range(8)))
+    rates = list(map(pickle.loads(pickle.dumps(schedule)).rates[0], range(8)))
+    assert rates == list(map(schedule.rates[0], range(8)))
