@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from nnc.nn.modules.cells import RNNCell as RNNCell
     from nnc.nn.modules.channels_first import *
     from nnc.nn.modules.channels_first_pools import *
+    from nnc.nn.modules.channels_first_shapes import *
     from nnc.nn.modules.containers import *
     from nnc.nn.modules.linear import *
     from nnc.nn.modules.module import Module as Module
@@ -123,8 +124,8 @@ _HOMES = homes({
     "nnc.nn.generation": "generate generation stream",
     "nnc.nn.inference.frozen_generation": "FrozenGeneration",
     "nnc.nn.layers.activation":
-        "Clamp ELU GELU GELUTanh GLU Hardsigmoid Hardswish LeakyReLU LogSigmoid LogSoftmax Mish PReLU ReLU SELU "
-        "Sigmoid SiLU Softmax Softplus Softsign Tanh",
+        "Clamp ELU GELU GELUTanh GLU Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish PReLU ReLU "
+        "ReLU6 SELU Sigmoid SiLU Softmax Softplus Softsign Tanh",
     "nnc.nn.layers.attention": "CrossAttention FeedForward MultiHeadAttention TransformerBlock",
     "nnc.nn.layers.batch_norm": "BatchNorm",
     "nnc.nn.layers.combine": "Concatenate Parallel Residual Sequential",
@@ -153,6 +154,9 @@ _HOMES = homes({
         "BatchNorm1d BatchNorm2d BatchNorm3d Conv1d Conv2d Conv3d ConvTranspose2d",
     "nnc.nn.modules.channels_first_pools":
         "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d AvgPool3d Dropout2d MaxPool1d MaxPool2d MaxPool3d",
+    "nnc.nn.modules.channels_first_shapes":
+        "ConstantPad2d Fold InstanceNorm1d InstanceNorm2d InstanceNorm3d PixelShuffle PixelUnshuffle ReflectionPad1d "
+        "ReflectionPad2d ReplicationPad1d ReplicationPad2d Unflatten Unfold ZeroPad2d",
     "nnc.nn.modules.containers": "ModuleDict ModuleList",
     "nnc.nn.modules.linear": "Linear",
     "nnc.nn.modules.module": "Module Parameter ParameterDict ParameterList",

@@ -22,6 +22,23 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand, as_operands
 from nnc.dynamic.transforms.randomness import dropout as drop
 from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.image_functions import affine_grid as affine_grid
+from nnc.nn.image_functions import avg_pool1d as avg_pool1d
+from nnc.nn.image_functions import batch_norm as batch_norm
+from nnc.nn.image_functions import conv_transpose2d as conv_transpose2d
+from nnc.nn.image_functions import fold as fold
+from nnc.nn.image_functions import glu as glu
+from nnc.nn.image_functions import grid_sample as grid_sample
+from nnc.nn.image_functions import group_norm as group_norm
+from nnc.nn.image_functions import gumbel_softmax as gumbel_softmax
+from nnc.nn.image_functions import hardtanh as hardtanh
+from nnc.nn.image_functions import instance_norm as instance_norm
+from nnc.nn.image_functions import max_pool1d as max_pool1d
+from nnc.nn.image_functions import pixel_shuffle as pixel_shuffle
+from nnc.nn.image_functions import pixel_unshuffle as pixel_unshuffle
+from nnc.nn.image_functions import rms_norm as rms_norm
+from nnc.nn.image_functions import softmin as softmin
+from nnc.nn.image_functions import unfold as unfold
 from nnc.nn.layers.activation import Hardsigmoid, Hardswish, LogSigmoid, Mish, Softsign
 from nnc.nn.loss_functions import REDUCTIONS as REDUCTIONS
 from nnc.nn.loss_functions import DivergenceReduction as DivergenceReduction
@@ -62,12 +79,15 @@ from nnc.vocabulary.answers import unknown_name
 from nnc.vocabulary.network_names import LAYERS
 
 __all__ = [
-    "adaptive_avg_pool2d", "avg_pool2d", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "elu", "embedding", "gelu",
-    "hardsigmoid", "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear",
-    "log_softmax", "logsigmoid", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
-    "pairwise_distance", "poisson_nll_loss", "relu", "relu6", "scaled_dot_product_attention", "selu", "sigmoid", "silu",
-    "smooth_l1_loss", "softmax", "softplus", "softsign", "tanh", "triplet_margin_loss",
+    "adaptive_avg_pool2d", "affine_grid", "avg_pool1d", "avg_pool2d", "batch_norm", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv_transpose2d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "elu", "embedding", "fold", "gelu", "glu",
+    "grid_sample", "group_norm", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh", "huber_loss",
+    "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "logsigmoid", "max_pool1d", "max_pool2d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "relu", "relu6", "rms_norm",
+    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus",
+    "softsign", "tanh", "triplet_margin_loss", "unfold",
 ]  # fmt: skip
 
 # Borders under PyTorch's names.

@@ -40,8 +40,9 @@ from nnc.ops import (
 )
 
 __all__ = [
-    "Clamp", "ELU", "GELU", "GELUTanh", "GLU", "Hardsigmoid", "Hardswish", "LeakyReLU", "LogSigmoid", "LogSoftmax",
-    "Mish", "PReLU", "ReLU", "SELU", "Sigmoid", "SiLU", "Softmax", "Softplus", "Softsign", "Tanh",
+    "Clamp", "ELU", "GELU", "GELUTanh", "GLU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid",
+    "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "Sigmoid", "SiLU", "Softmax", "Softplus", "Softsign",
+    "Tanh",
 ]  # fmt: skip
 
 
@@ -158,6 +159,40 @@ class Clamp(Layer):
 
     def build(self, scope: Scope[T], x: T) -> T:
         return clamp(x, self.low, self.high)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class Hardtanh(Layer):
+    """y = min(max(x, min_val), max_val); `inplace` changes nothing.
+
+    >>> nn.Hardtanh()([[2.0]])
+    Variable(f32[1, 1], constant)
+    [[1.]]
+    """
+
+    min_val: Finite = -1.0
+    max_val: Finite = 1.0
+    inplace: bool = False
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return clamp(x, self.min_val, self.max_val)
+
+
+@checked
+@dataclass(frozen=True, slots=True)
+class ReLU6(Layer):
+    """y = min(max(x, 0), 6), of mobile networks; `inplace` changes nothing.
+
+    >>> nn.ReLU6()([[8.0]])
+    Variable(f32[1, 1], constant)
+    [[6.]]
+    """
+
+    inplace: bool = False
+
+    def build(self, scope: Scope[T], x: T) -> T:
+        return clamp(x, 0.0, 6.0)
 
 
 @checked
