@@ -81,3 +81,10 @@ def test_checkpoints_compute_again() -> None:
     checkpoint(lambda x: nnc.tanh(x) * x, x, use_reentrant=False).sum().backward()
     assert x.grad is not None
     np.testing.assert_allclose(x.grad.numpy(), np.tanh(0.5) + 0.5 * (1 - np.tanh(0.5) ** 2), rtol=1e-6)
+
+
+def test_packages_inside_are_attributes() -> None:
+    assert nnc.utils.data.DataLoader is not None
+    assert nnc.utils.checkpoint.checkpoint is not None
+    with pytest.raises(AttributeError, match="module 'nnc.utils' has no 'dat'"):
+        nnc.utils.dat  # type: ignore[attr-defined]  # what is tested

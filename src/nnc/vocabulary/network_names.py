@@ -117,7 +117,6 @@ LAYER: Mapping[str, str] = {
     "tabulate": "nn.Model(layer, shape).summary()",
     "add": "nn.Sequential(layer, …)",
     "cuda": 'layer.to("cuda")',
-    "half": "nn.Model(layer, shape, precision=nnc.f16)",
     "add_weight": "self.name = nn.Parameter(value) of nn.Module, scope.parameter(…) in build()",
     "register_parameter": "self.name = nn.Parameter(value) of nn.Module, scope.parameter(…) in build()",
     "add_module": "self.name = layer",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from collections import OrderedDict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,3 +223,73 @@ def test_a_part_of_a_sequence_is_set_by_its_name() -> None:
         setattr(net, "1", 3)
     with pytest.raises(AttributeError, match="nope"):
         _ = net.nope
+
+
+def test_containers_have_a_module_s_words() -> None:
+    layers = nn.ModuleList([nn.Linear(2, 2), nn.ModuleDict({"norm": nn.BatchNorm1d(2), "parameters": nn.Linear(2, 1)})])
+    paths = ["0.weight", "0.bias", "1.norm.weight", "1.norm.bias", "1.parameters.weight", "1.parameters.bias"]
+    assert [path for path, _ in layers.named_parameters()] == paths
+    assert [path for path, _ in layers.named_buffers()] == ["1.norm.running_mean", "1.norm.running_var"]
+    assert len(layers.modules()) == 3
+    optimizer = optim.SGD(layers.parameters(), lr=0.5)
+    before = layers[0].weight.numpy().copy()
+    layers[1]["parameters"](layers[1].norm(layers[0](nnc.tensor([[1.0, 2.0], [0.0, 3.0]])))).pow(2).sum().backward()
+    optimizer.step()
+    assert (layers[0].weight.numpy() != before).any()
+    layers.zero_grad()
+    assert layers[0].weight.grad is None
+    twin = copy.deepcopy(layers)
+    assert not twin.load_state_dict(layers.state_dict()).missing_keys
+    names: list[str] = []
+    assert twin.apply(lambda layer: names.append(type(layer).__name__)).eval() is twin
+    assert names == ["Linear", "BatchNorm1d", "Linear"]
+    assert [layer.training for layer in twin.modules()] == [False] * 3
+    assert not twin.requires_grad_(False)[0].trainable_parameters()
+    assert twin.to("cpu") is twin
+
+
+def test_layers_by_a_dictionary_and_parts_that_come_and_go() -> None:
+    net = nn.Sequential(OrderedDict([("first", nn.Linear(2, 3)), ("act", nn.ReLU())]))
+    assert list(net.state_dict()) == ["first.weight", "first.bias"]
+    net.add_module("last", nn.Linear(3, 1))
+    assert net(nnc.ones((4, 2))).shape == (4, 1)
+    assert net.get_submodule("last") is net.last
+    assert net.get_parameter("last.bias").shape == (1,)
+    with pytest.raises(ArgumentError, match="get_submodule: got 'lats'.*did you mean 'last'"):
+        net.get_submodule("lats")
+    numbered = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    first = numbered[0]
+    assert numbered.insert(0, nn.Identity()).extend([nn.Tanh()])[1] is first
+    assert [name for name, _ in numbered.named_children()] == ["0", "1", "2", "3"]
+    assert numbered.pop(1) is first
+    assert [name for name, _ in numbered.named_children()] == ["0", "1", "2"]
+    wrong: Any = 3
+    text: Any = "0"
+    for call, need in (
+        (lambda: numbered.insert(0, wrong), "a Layer"),
+        (lambda: numbered.insert(text, nn.ReLU()), "an integer"),
+        (lambda: numbered.add_module("x", wrong), "a Layer"),
+        (lambda: nn.Sequential({"a": wrong}), "layers"),
+    ):
+        with pytest.raises(ArgumentError, match=f"need {need}"):
+            call()
+    assert list(nn.Sequential({3: nn.Linear(2, 2)}).state_dict()) == ["3.weight", "3.bias"]  # type: ignore[dict-item]  # what is tested
+
+
+def test_numbers_of_other_types() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Embedding(3, 2))
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    net[1](net[0](nnc.ones((3, 2)))).sum().backward()
+    optimizer.step()
+    weight = net[0].weight
+    for convert, dtype in ((net.double, nnc.f64), (net.half, nnc.f16), (net.bfloat16, nnc.bf16), (net.float, nnc.f32)):
+        assert convert() is net
+        assert {value.dtype for value in net.state_dict().values() if value.dtype.is_float} == {dtype}
+        assert net[0].weight is weight
+        assert weight.requires_grad
+    net.to("cpu", nnc.float64)
+    net[1](net[0](nnc.ones((3, 2), dtype=nnc.f64))).pow(2).sum().backward()
+    optimizer.step()
+    assert weight.dtype is nnc.f64
+    with pytest.raises(ArgumentError, match="to: got i32; need a floating-point type"):
+        net.to(nnc.i32)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, overload
 
-from nnc.arguments import shown
+from nnc.arguments import checked, shown
 from nnc.errors import ArgumentError, AttributeValueError, IndexRangeError
 from nnc.nn.layers.layer import Input, Layer, Scope, T
 from nnc.nn.state.layer_state import LayerState
@@ -15,14 +15,17 @@ __all__ = ["Concatenate", "Parallel", "Residual", "Sequential"]
 
 
 class LayerParts(Layer):
-    """Named layers. Names come from keywords, or are positions: `0`, `1`, …. A list of layers is taken too."""
+    """Named layers. Names come from keywords, or are positions: `0`, `1`, …. A list or a dictionary is taken too."""
 
     __slots__ = ("parts",)
     stands_by_class: ClassVar[bool] = False
     replays: ClassVar[bool] = True
 
-    def __init__(self, *layers: Layer | Sequence[Layer], **named: Layer) -> None:
-        listed = layers[0] if len(layers) == 1 and isinstance(layers[0], list | tuple) else layers
+    def __init__(self, *layers: Layer | Sequence[Layer] | Mapping[str, Layer], **named: Layer) -> None:
+        only: Any = layers[0] if len(layers) == 1 else layers
+        if isinstance(only, Mapping):
+            only, named = (), {**{str(name): layer for name, layer in only.items()}, **named}
+        listed = only if isinstance(only, list | tuple) else layers
         numbered = ((str(position), layer) for position, layer in enumerate(listed))
         parts: list[tuple[str, Layer]] = []
         for name, layer in (*numbered, *named.items()):
@@ -103,6 +106,34 @@ class LayerParts(Layer):
         self._set_parts({**dict(self.parts), name: layer})
         return self
 
+    @checked
+    def extend(self, layers: Iterable[Layer]) -> Self:
+        """Several more parts at the end."""
+        for layer in layers:
+            self.append(layer)
+        return self
+
+    @checked
+    def insert(self, index: int, layer: Layer) -> Self:
+        """One more part in front of the one at a position; parts that are named by positions are numbered anew."""
+        parts = list(self.parts)
+        parts.insert(index, (str(len(parts)), layer))
+        self._set_parts(_numbered(parts))
+        return self
+
+    @checked
+    def pop(self, position: int | str) -> Layer:
+        """Take a part out; parts that are named by positions are numbered anew."""
+        name = self._name(position)
+        taken = dict(self.parts)[name]
+        self._set_parts(_numbered([(other, layer) for other, layer in self.parts if other != name]))
+        return taken
+
+    @checked
+    def add_module(self, name: str, module: Layer) -> None:
+        """One more part at the end, or another one in the place of the part of this name."""
+        self._set_parts({**dict(self.parts), name: module})
+
     def _set_parts(self, parts: Mapping[str, Layer]) -> None:
         self.parts = tuple(parts.items())
         self.own.changes += 1
@@ -129,6 +160,11 @@ class LayerParts(Layer):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(" + ", ".join(f"{name}={layer!r}" for name, layer in self.parts) + ")"
+
+
+def _numbered(parts: Sequence[tuple[str, Layer]]) -> dict[str, Layer]:
+    """Parts whose names are numbers by where they stand."""
+    return {str(place) if name.isdecimal() else name: layer for place, (name, layer) in enumerate(parts)}
 
 
 class Sequential(LayerParts):

@@ -22,15 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from nnc.arguments import explained_as, shown
 from nnc.core.precautions.named_functions import HoldsFunctions
-from nnc.core.running.device_context import present
-from nnc.core.values.device import AnyDevice, Device, device_of
+from nnc.core.values.device import Device
 from nnc.core.values.serialize import save_tensors
 from nnc.dynamic import eager
 from nnc.dynamic.tree import LEAF, Tree, TreeNode, flatten
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError
 from nnc.nn.state.layer_hooks import LayerHooks
-from nnc.nn.state.layer_walks import LayerWalks
+from nnc.nn.state.layer_moves import LayerMoves
 from nnc.nn.state.loading import EXACT, Arrays, UnfitKeys, check_fits, host_array, in_our_order, unfit_keys
 from nnc.nn.state.scope import Scope, Untrained
 from nnc.nn.state.sized_tensors import SizedTensors, make_sized
@@ -108,7 +107,7 @@ class OwnTensors(LayerHooks, HoldsFunctions):
 
 
 @explained_as("Layer")
-class LayerState(LayerWalks, HoldsFunctions):
+class LayerState(LayerMoves, HoldsFunctions):
     """What every layer and module can be asked for of the tensors it has, beside what it computes."""
 
     __slots__ = ("_own",)
@@ -164,13 +163,13 @@ class LayerState(LayerWalks, HoldsFunctions):
 
     def named_parameters(self) -> list[tuple[str, Variable]]:
         """The variables that may be trained with their paths, frozen ones too; a shared one by its first path."""
-        self._make_sized_tensors()
+        self.make_sized_tensors()
         named: dict[int, tuple[str, Variable]] = {}
         for path, variable in self.named_variables():
             named.setdefault(id(variable), (path, variable))
         return list(named.values())
 
-    def _make_sized_tensors(self) -> None:
+    def make_sized_tensors(self) -> None:
         """Make those whose sizes options say, where the first call is yet to come."""
         for layer in self.modules():
             if tensors := layer.sized_tensors():
@@ -250,7 +249,7 @@ class LayerState(LayerWalks, HoldsFunctions):
             for name in layer.own.transient
         }
         buffers = [(path, variable) for path, variable in self.named_buffers() if path not in transient]
-        self._make_sized_tensors()
+        self.make_sized_tensors()
         return dict([*self.named_variables(), *buffers])
 
     def load_state_dict(self, values: Mapping[str, ArrayLike], *, strict: bool = True) -> UnfitKeys:
@@ -341,24 +340,6 @@ class LayerState(LayerWalks, HoldsFunctions):
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """`unfreeze()`, or with False `freeze()`: PyTorch's name for both."""
         return self.unfreeze() if requires_grad else self.freeze()
-
-    def to(self, device: AnyDevice) -> Self:
-        """This layer with its tensors on a device, gradients and an optimizer's states too.
-
-        They stay the same variables. Tensors that the first call is yet to make will be where its input is.
-        """
-        target = present(device_of(device))
-        self._make_sized_tensors()
-        for layer in self.modules():
-            own = layer.own
-            # The count of updates stays on the host, which asks for it at each of them.
-            states = [state for name, state in own.optimizer_state.items() if name != "step"]
-            for variable in (*own.variables.values(), *own.statistics.values(), *states):
-                if variable.device != target:
-                    gradient = variable.grad
-                    variable.become(variable.detach().to(target))
-                    variable.grad = None if gradient is None else gradient.to(target)
-        return self
 
     # ---- for `Layer`
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from difflib import get_close_matches
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from nnc.arguments import checked
 from nnc.core.precautions.origin import caller_origin
 from nnc.dynamic.variable import Variable
-from nnc.errors import UsageError
+from nnc.errors import ArgumentError, UsageError
 from nnc.nn.state.layer_hooks import HookedLayer
+
+V = TypeVar("V")
+
+
+def _at(subject: str, path: str, known: Mapping[str, V]) -> V:
+    if path not in known:
+        close = get_close_matches(path, known, n=1)
+        fix = f"did you mean {close[0]!r}?" if close else ""
+        raise ArgumentError(subject, got=repr(path), need=f"one of {', '.join(map(repr, known))}", fix=fix)
+    return known[path]
 
 
 class LayerWalks(HookedLayer):
@@ -84,6 +95,24 @@ class LayerWalks(HookedLayer):
         """
         chosen: Mapping[str, Any] = self._parameters_where(filter_fn)
         return {path: value if map_fn is None else map_fn(value) for path, value in chosen.items()}
+
+    @checked
+    def get_submodule(self, target: str) -> Any:  # noqa: ANN401  # a layer
+        """The layer at a path, this one at "".
+
+        >>> nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())).get_submodule("1.0")
+        ReLU()
+        """
+        return _at("get_submodule", target, dict(self.named_modules()))
+
+    @checked
+    def get_parameter(self, target: str) -> Variable:
+        """The parameter at a path.
+
+        >>> nn.Sequential(nn.Linear(2, 3)).get_parameter("0.weight").shape
+        (3, 2)
+        """
+        return _at("get_parameter", target, dict(self.named_parameters()))
 
     def zero_grad(self) -> None:
         """Forget the gradients that `backward` left at the parameters."""
