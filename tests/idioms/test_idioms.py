@@ -48,6 +48,7 @@ def idioms(path: Path) -> Iterator[Idiom]:
 IDIOMS = [one for path in LISTS for one in idioms(path)]
 
 
+@pytest.mark.usefixtures("_seeded")
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda one: one.name)
 def test_idioms(idiom: Idiom) -> None:
     if not idiom.form:

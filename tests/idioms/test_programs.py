@@ -37,6 +37,7 @@ def _forgotten() -> Iterator[None]:
     gc.collect()
 
 
+@pytest.mark.usefixtures("_seeded")
 @pytest.mark.turns(4)
 @pytest.mark.parametrize(("name", "lines", "form"), ALL, ids=[name for name, _, _ in ALL])
 def test_programs(name: str, lines: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
