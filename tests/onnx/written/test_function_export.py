@@ -102,6 +102,7 @@ OPEN = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n", 1: "m"}}}
         (lambda x: x, {"output_names": ["x", "x"]}, ArgumentError, "output_names"),
         (lambda x: x, {"dynamic_axes": {"x": {2: "n"}}}, ArgumentError, "an axis of 'x', which has 2"),
         (lambda x: x, {"dynamic_axes": {"z": {0: "n"}}}, ArgumentError, "dynamic_axes of 'z'; need one of x, y"),
+        (lambda x: x, {"dynamic_axes": {"y1": {0: "n"}, "z": {0: "n"}}}, ArgumentError, "dynamic_axes of 'z'"),
         (nnc.linalg.inv, {}, BackendError, "operators of nnc.onnx.EXPORTS"),
         (nn.Model(nn.Dense(2), (3,)), {}, UsageError, r"Fix: nnc.onnx.save\(model, path\)"),
     ],

@@ -95,8 +95,9 @@ def _chosen(subject: str, given: Sequence[str] | None, names: Sequence[str]) -> 
 def _check_axes(axes: Axes, inputs: Sequence[str], outputs: Sequence[str]) -> None:
     """Names that nothing has would be left out in silence."""
     known = [*inputs, *(outputs or ["y"])]
-    unknown = [name for name in axes if name not in known]
-    if unknown and not (not outputs and unknown[0].startswith("y")):
+    # Without names outputs are y, y1, …
+    unknown = [name for name in axes if name not in known and (outputs or not name.startswith("y"))]
+    if unknown:
         need = f"one of {', '.join(known)}"
         raise ArgumentError("export", got=f"dynamic_axes of {unknown[0]!r}", need=need, origin=caller_origin())
 
@@ -119,7 +120,9 @@ def _shapes(shapes: Mapping[str, Shape], places: Mapping[str, Sequence[tuple[str
     """Of each recording the shapes of all inputs: the base, each open size larger, and all of them larger still."""
     sizes = {size: max(LEAST, *[shapes[name][axis] for name, axis in held]) for size, held in places.items()}
     every = [sizes, *[sizes | {size: sizes[size] + 1} for size in sizes]]
-    for chosen in [*every, {size: count + 2 for size, count in sizes.items()}][: len(every) + bool(sizes)]:
+    if sizes:
+        every.append({size: count + 2 for size, count in sizes.items()})
+    for chosen in every:
         made = {name: [*shape] for name, shape in shapes.items()}
         for size, held in places.items():
             for name, axis in held:
