@@ -12,9 +12,17 @@ from nnc.dynamic.arrays.array import ArrayOperand
 from nnc.dynamic.eager import as_operand, as_operands, no_grad
 from nnc.dynamic.variable import Variable
 from nnc.errors import ArgumentError, ShapeError
+from nnc.nn.layers.activation import gated
 from nnc.nn.loss_functions import Values
 from nnc.nn.modules.channels_first_pools import AvgPool1d, MaxPool1d
-from nnc.nn.modules.channels_first_shapes import folded, normalized_instances, shuffled, unfolded, unshuffled
+from nnc.nn.modules.channels_first_shapes import (
+    folded,
+    normalized_instances,
+    scaled_channels,
+    shuffled,
+    unfolded,
+    unshuffled,
+)
 from nnc.nn.modules.channels_first_windows import Counts, Sizes, each, window_over, with_channels_last
 
 __all__ = [
@@ -100,9 +108,8 @@ def avg_pool1d(input: Values, kernel_size: Counts, stride: Counts | None = None,
 
 def _scaled(y: ArrayOperand, weight: Values | None, bias: Values | None, axes: int) -> ArrayOperand:
     """y · weight + bias, of the channels in front of so many axes."""
-    if weight is not None:
-        y = y * as_operand(weight, y).reshape(-1, *(1,) * axes)
-    return y if bias is None else y + as_operand(bias, y).reshape(-1, *(1,) * axes)
+    scale, shift = (None if value is None else as_operand(value, y) for value in (weight, bias))
+    return scaled_channels(y, scale, shift, axes)
 
 
 @checked
@@ -226,8 +233,7 @@ def glu(input: Values, dim: int = -1) -> ArrayOperand:
     x = as_operand(input)
     if not -x.ndim <= dim < x.ndim or x.shape[dim] % 2:
         raise ShapeError("glu", got=f"{x.spec}, dim={dim}", need="an axis of an even size")
-    first, second = n.chunk(x, 2, dim)
-    return first * n.sigmoid(second)
+    return gated(x, dim % x.ndim)
 
 
 @checked

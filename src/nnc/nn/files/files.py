@@ -132,11 +132,12 @@ def load(
     [0 1 2]}
     """
     assign = mapped and isinstance(model, Model)
-    kind, tensors = Path(path).suffix, dict[str, Tensor]()
+    kind = Path(path).suffix
+    tensors: Mapping[str, Tensor]
     if kind in (".npz", ".npy"):
-        tensors |= _in_numpy_file(path, kind)
+        tensors = _in_numpy_file(path, kind)
     else:
-        tensors |= stored_tensors(path, mapped=mapped, private=assign)
+        tensors = stored_tensors(path, mapped=mapped, private=assign)
     if model is None and tensors.keys() == {""}:
         return tensor(tensors[""], share=True, device=map_location)
     if model is None:

@@ -365,10 +365,15 @@ class GLU(Layer):
     """
 
     def build(self, scope: Scope[T], x: T) -> T:
-        axis, half = x.spec.rank - 1, x.shape[-1] // 2
         if x.shape[-1] % 2:
             raise ShapeError("GLU", got=str(x.spec), need="an even number of features")
-        return multiply(slice_axis(x, axis, 0, half), sigmoid(slice_axis(x, axis, half, 2 * half)))
+        return gated(x, x.spec.rank - 1)
+
+
+def gated(x: T, axis: int) -> T:
+    """a · sigmoid(b), a and b the halves of an axis."""
+    half = x.shape[axis] // 2
+    return multiply(slice_axis(x, axis, 0, half), sigmoid(slice_axis(x, axis, half, 2 * half)))
 
 
 def _along(function: OperandFunction, x: T, axis: int) -> T:

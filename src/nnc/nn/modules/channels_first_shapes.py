@@ -347,6 +347,13 @@ def normalized_instances(subject: str, x: T, rank: int, epsilon: float) -> T:
     return layer_norm(x, axes=tuple(range(x.spec.rank - rank, x.spec.rank)), epsilon=epsilon)
 
 
+def scaled_channels(y: T, weight: T | None, bias: T | None, rank: int) -> T:
+    """y · weight + bias, of the channels in front of `rank` axes."""
+    if weight is not None:
+        y = multiply(y, reshape(weight, (*weight.shape, *(1,) * rank)))
+    return y if bias is None else add(y, reshape(bias, (*bias.shape, *(1,) * rank)))
+
+
 @checked
 @dataclass(frozen=True, slots=True)
 class InstanceNorm2d(Layer):
@@ -377,8 +384,7 @@ class InstanceNorm2d(Layer):
             return y
         sizes = (self.num_features,)
         weight, bias = (scope.parameter(name, sizes, x, values) for name, values in (("weight", ones), ("bias", zeros)))
-        shape = (*sizes, *(1,) * self.rank)
-        return add(multiply(y, reshape(weight, shape)), reshape(bias, shape))
+        return scaled_channels(y, weight, bias, self.rank)
 
 
 @checked

@@ -43,8 +43,9 @@ class LayerMoves(LayerWalks):
         target = None if device is None else present(device_of(device))
         self.make_sized_tensors()
         owned = [layer.own for layer in self.modules()]
-        for own in owned:
-            _move(own, target)
+        if target is not None:
+            for own in owned:
+                _move(own, target)
         converted = [dtype is not None and _convert(own, dtype) for own in owned]
         for own in owned if any(converted) else ():
             own.optimizer_state.clear()
@@ -68,11 +69,11 @@ class LayerMoves(LayerWalks):
         return self.to(F32)
 
 
-def _move(own: Any, target: Device | None) -> None:  # noqa: ANN401  # tensors of a layer
+def _move(own: Any, target: Device) -> None:  # noqa: ANN401  # tensors of a layer
     # The count of updates stays on the host, which asks for it at each of them.
     states = [state for name, state in own.optimizer_state.items() if name != "step"]
     for variable in (*own.variables.values(), *own.statistics.values(), *states):
-        if target is not None and variable.device != target:
+        if variable.device != target:
             gradient = variable.grad
             variable.become(variable.detach().to(target))
             variable.grad = None if gradient is None else gradient.to(target)
