@@ -123,6 +123,8 @@ def test_refusals() -> None:
         (lambda: nnc.zeros(2, "f31"), DTypeError, "f31"),
         (lambda: nnc.arange(0, 1, 0), ArgumentError, "arange"),
         (lambda: nnc.eye(2, requires_grad=True), ArgumentError, "nnc.variable"),
+        (lambda: nnc.arange(3, requires_grad=True), UsageError, r"got i64\[3\]; need floating-point elements"),
+        (lambda: nnc.zeros(2, dtype=nnc.i32, requires_grad=True), UsageError, "need floating-point elements"),
         (lambda: nnc.zeros((2,), order="C"), ArgumentError, "row-major"),
     ):
         with pytest.raises(error, match=text):

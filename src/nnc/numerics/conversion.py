@@ -17,6 +17,7 @@ from nnc.arguments import shown
 from nnc.array_api.creation import asarray
 from nnc.array_api.data_types import lifted, numpy_work
 from nnc.array_api.manipulation import place_of as place_of
+from nnc.core.precautions.origin import caller_origin
 from nnc.core.values.device import Device
 from nnc.core.values.dtype import C64, C128, F32, F64, AnyDType, DType, dtype_of
 from nnc.core.values.spec import TensorSpec, check_shape
@@ -56,6 +57,9 @@ def asked(x: Array, requires_grad: bool) -> Array:
     if type(x) is not Variable:
         got, fix = "requires_grad=True in a function that is compiled or mapped", "give it as an argument of nnc.grad"
         raise UsageError("requires_grad", got=got, need="an eager value", fix=fix)
+    if not x.dtype.is_continuous:
+        got, fix = str(x.spec), "dtype=nnc.f32"
+        raise UsageError("requires_grad", got=got, need="floating-point elements", fix=fix, origin=caller_origin())
     return parameter_over(x.tensor)
 
 
